@@ -1,0 +1,1 @@
+"""Offboard work: data collection, training, export, fitting and evaluation (needs the `offboard` extra)."""

@@ -1,0 +1,1 @@
+"""Plants, virtual boards and faults: everything that stands in for a robot on a desk."""
