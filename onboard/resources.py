@@ -38,7 +38,5 @@ def robot_file(name: str) -> Path:
     path = root() / "robots" / f"{name}.toml"
     if not path.is_file():
         known = ", ".join(sorted(p.stem for p in (root() / "robots").glob("*.toml")))
-        raise UsageError(
-            f"there is no robot named {name!r}; known are {known}, or give the path of a TOML file"
-        )
+        raise UsageError(f"there is no robot named {name!r}; known are {known}, or give the path of a TOML file")
     return path

@@ -192,9 +192,7 @@ def build_spec(file: str, raw: dict[str, Any]) -> RobotSpec:
     parts: dict[str, Any] = {}
     for key in (*_TYPED, *_PLAIN):
         if key in raw:
-            parts[key] = (
-                resolve(file, key, raw[key]) if key in _TYPED else convert(file, key, raw[key], _PLAIN[key])
-            )
+            parts[key] = resolve(file, key, raw[key]) if key in _TYPED else convert(file, key, raw[key], _PLAIN[key])
         elif key not in _OPTIONAL:
             raise ConfigError(file, key, "required section is missing")
     if "struts" not in raw:
@@ -210,9 +208,7 @@ def physics_hash(raw: dict[str, Any]) -> str:
     physics = {key: raw[key] for key in _PHYSICS if key in raw}
     boards = physics.get("actuators", {}).get("boards", [])
     if boards:
-        clean = [
-            {k: v for k, v in board.items() if k != "port"} for board in boards if isinstance(board, dict)
-        ]
+        clean = [{k: v for k, v in board.items() if k != "port"} for board in boards if isinstance(board, dict)]
         physics["actuators"] = {**physics["actuators"], "boards": clean}
     return hashlib.sha256(msgspec.json.encode(physics, order="deterministic")).hexdigest()
 
@@ -242,9 +238,7 @@ def _check(spec: RobotSpec) -> None:
     if abs(norm - 1.0) > 1e-3:
         raise ConfigError(file, "imu.mounting_wxyz", f"has norm {norm**0.5:.4f}, must be a unit quaternion")
     if re.search(r"//|^/|/$", spec.link.prefix):
-        raise ConfigError(
-            file, "link.prefix", f"is {spec.link.prefix!r}: no leading, trailing or double slash"
-        )
+        raise ConfigError(file, "link.prefix", f"is {spec.link.prefix!r}: no leading, trailing or double slash")
     _check_actuators(spec)
 
 
@@ -252,9 +246,7 @@ def _check_actuators(spec: RobotSpec) -> None:
     file, valves, cylinders = spec.file, spec.actuators, spec.structure.cylinders
     if valves is None:
         if cylinders:
-            raise ConfigError(
-                file, "actuators", f"required section is missing: {len(cylinders)} cylinders need valves"
-            )
+            raise ConfigError(file, "actuators", f"required section is missing: {len(cylinders)} cylinders need valves")
         return
     if spec.controller is None:
         raise ConfigError(file, "controller", "required section is missing: the robot has actuators")

@@ -84,9 +84,7 @@ class StrutTower(Section):
             raise ConfigError(file, "structure.cables", f"has a group name twice: {names}")
         for index, group in enumerate(self.cables):
             if group.actuation == "cylinder" and group.piston_area_m2 <= 0.0:
-                raise ConfigError(
-                    file, f"structure.cables[{index}].piston_area_m2", "a cylinder needs a piston area > 0"
-                )
+                raise ConfigError(file, f"structure.cables[{index}].piston_area_m2", "a cylinder needs a piston area > 0")
             if group.actuation == "passive" and group.rest_tension_n <= 0.0:
                 raise ConfigError(
                     file,
