@@ -22,14 +22,14 @@ Pressure = Annotated[float, Meta(ge=0.0, le=1.2e6)]
 Identifier = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,31}$")]
 
 
-class Identity(Section):
+class Identity(Section, frozen=True):
     """[robot]: its name, as in topics and folders, and a title for people."""
 
     name: Identifier
     title: Annotated[str, Meta(min_length=1, max_length=120)]
 
 
-class Imu(Section):
+class Imu(Section, frozen=True):
     """[imu]: the sensor on every strut. mounting_wxyz turns sensor axes into strut axes (z along the strut, upwards)."""
 
     board: Literal["nano_rp2040", "m5stickc_plus"]
@@ -44,7 +44,7 @@ class Imu(Section):
     )
 
 
-class ImuErrors(Section):
+class ImuErrors(Section, frozen=True):
     """[simulation.imu]: what virtual sensors get wrong."""
 
     accel_noise_m_s2: Annotated[float, Meta(ge=0.0, le=10.0)]
@@ -55,7 +55,7 @@ class ImuErrors(Section):
     clock_drift_ppm: Annotated[float, Meta(ge=0.0, le=500.0)]
 
 
-class Simulation(Section):
+class Simulation(Section, frozen=True):
     """[simulation]: the plant's own numbers; not read on a real robot."""
 
     timestep_s: Annotated[float, Meta(gt=0.0, le=0.005)]
@@ -64,7 +64,7 @@ class Simulation(Section):
     pressure_noise_pa: Annotated[float, Meta(ge=0.0, le=1e5)] = 0.0
 
 
-class ActuatorBoard(Section):
+class ActuatorBoard(Section, frozen=True):
     """One board and the actuators its channels drive: cylinder numbers first .. first + channels - 1."""
 
     id: Identifier
@@ -73,7 +73,7 @@ class ActuatorBoard(Section):
     port: str = ""
 
 
-class Valves(Section):
+class Valves(Section, frozen=True):
     """[actuators]: proportional pressure valves on boards. safe_pressure_pa is where every board goes on silence."""
 
     type: Literal["valve"]
@@ -89,7 +89,7 @@ class Valves(Section):
     tracking_timeout_ms: Milliseconds
 
 
-class Link(Section):
+class Link(Section, frozen=True):
     """[link]: how boards are reached."""
 
     prefix: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_\-/]{1,64}$")]
@@ -98,7 +98,7 @@ class Link(Section):
     queue: Annotated[int, Meta(ge=20, le=10_000)] = 400
 
 
-class Rates(Section):
+class Rates(Section, frozen=True):
     """[rates]: every loop of the daemon, declared once."""
 
     estimator_hz: Rate
@@ -107,7 +107,7 @@ class Rates(Section):
     display_hz: Rate = 4.0
 
 
-class Safety(Section):
+class Safety(Section, frozen=True):
     """[safety]: when to leave the active state. Times count from the last good value."""
 
     estimate_max_age_ms: Milliseconds
@@ -117,7 +117,7 @@ class Safety(Section):
     board_silence_ms: Milliseconds
 
 
-class RobotSpec(Section):
+class RobotSpec(Section, frozen=True):
     """Everything the daemon needs to know about one robot. `file` is where it came from, for messages."""
 
     file: str

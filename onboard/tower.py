@@ -22,14 +22,14 @@ Positive = Annotated[float, Meta(gt=0.0, le=1e6)]
 Length = Annotated[float, Meta(gt=0.0, le=10.0)]
 
 
-class Ring(Section):
+class Ring(Section, frozen=True):
     """One passive loop's edges: springs that cannot push. pretension_n: of one edge at rest."""
 
     stiffness_n_per_m: Positive
     damping_n_s_per_m: Annotated[float, Meta(ge=0.0, le=1e5)]
 
 
-class CableGroup(Section):
+class CableGroup(Section, frozen=True):
     """Cables or pneumatic cylinders from T(m, j) to B(m, j + s step): what they are made of.
 
     actuation "cylinder": pulls with pressure x piston_area_m2; parallel_stiffness_n_per_m is the trapped gas; friction is a
@@ -49,7 +49,7 @@ class CableGroup(Section):
     rest_tension_n: Annotated[float, Meta(ge=0.0, le=1e4)] = 0.0
 
 
-class StrutTower(Section):
+class StrutTower(Section, frozen=True):
     """Bodies and tendons of a strut tower (section [structure], type "strut_tower")."""
 
     modules: Annotated[int, Meta(ge=1, le=16)]
