@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from onboard.messages import BoardReport, Floats, ImuBatch, Plan, PoseEstimate, Setpoints, StrutObservations
+from onboard.messages import BoardReport, Floats, ImuBatch, Plan, PoseEstimate, Posture, Setpoints, StrutObservations
 
 
 class OrientationSource(Protocol):
@@ -31,8 +31,8 @@ class Estimator(Protocol):
 class Controller(Protocol):
     """Turns an estimate and a goal into set-points for every actuator."""
 
-    def update(self, estimate: PoseEstimate, measured: Floats, goal: Floats) -> Setpoints:
-        """Set-points at `estimate.t_s`; `measured` (C,) are the actuators' own readings, `goal` (C,) cable lengths [m]."""
+    def update(self, estimate: PoseEstimate, measured: Floats, goal: Posture) -> Setpoints:
+        """Set-points at `estimate.t_s`; `measured` (C,) are the actuators' own readings, `goal` the lengths and pressures wanted."""
 
     def reset(self, measured: Floats) -> None:
         """Forget integrals and start without a jump from the `measured` actuator values (C,)."""
@@ -41,8 +41,14 @@ class Controller(Protocol):
 class ActuatorSink(Protocol):
     """The far side of the governor: sends set-points to boards. Only safety/governor.py may hold one."""
 
+    def arm(self, epoch: int) -> None:
+        """Ask every board to arm (or re-arm) under `epoch`, which all later commands carry; never blocks."""
+
+    def disarm(self) -> None:
+        """Ask every board to disarm; never blocks."""
+
     def send(self, setpoints: Setpoints) -> None:
-        """Queue one command per board; never blocks."""
+        """Queue one command per board under the epoch of the last `arm`; never blocks."""
 
     def stop(self) -> None:
         """Ask every board for its safe state, now, whatever else is queued."""
