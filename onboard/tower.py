@@ -139,7 +139,7 @@ class StrutTower(Section, frozen=True):
     def rest_joints_m(self) -> tuple[Floats, Floats]:
         """World positions of B (M, N, 3) and T (M, N, 3) of the upright tower [m], base loop at z = 0."""
         lower, upper = self.azimuths_rad()
-        height = self.module_height_m * np.arange(self.modules)[:, None]
+        height: Floats = self.module_height_m * np.arange(self.modules, dtype=np.float64)[:, None]
         radius = self.ring_radius_m
 
         def place(azimuth: Floats, z: Floats) -> Floats:

@@ -1,0 +1,77 @@
+"""Reads a recording in the order it was written, also one whose end is missing."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import zstandard
+from mcap.exceptions import McapError
+from mcap.records import Channel, Message, Metadata, Schema
+from mcap.stream_reader import StreamReader
+
+from onboard.errors import RecordingError
+from onboard.telemetry.schemas import decode
+
+MAX_RECORD_BYTES = 64 * 1024 * 1024
+_BROKEN = (McapError, struct.error, zlib.error, zstandard.ZstdError, RuntimeError, ValueError, EOFError, OverflowError)
+
+
+@dataclass(slots=True)
+class Recording:
+    """Where a recording came from (`metadata`) and, once read through, whether its end was missing (`truncated`)."""
+
+    path: Path
+    metadata: dict[str, str] = field(default_factory=dict)
+    truncated: str | None = None
+    messages: int = 0
+
+    def __iter__(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """(topic, fields) in the order of writing; complete chunks only."""
+        self.truncated, self.messages = None, 0
+        channels: dict[int, str] = {}
+        with self.path.open("rb") as file:
+            records = StreamReader(file, validate_crcs=True, record_size_limit=MAX_RECORD_BYTES).records
+            finished = False
+            try:
+                for record in records:
+                    if isinstance(record, Channel):
+                        channels[record.id] = record.topic
+                    elif isinstance(record, Message):
+                        topic = channels.get(record.channel_id)
+                        if topic is not None:
+                            fields = decode(record.data)
+                            self.messages += 1
+                            yield topic, fields
+                    elif isinstance(record, Metadata) and record.name == "prestress":
+                        self.metadata.update(record.metadata)
+                    elif not isinstance(record, Schema) and type(record).__name__ == "Footer":
+                        finished = True
+            except msgspec.DecodeError as error:
+                self.truncated = f"unreadable message after {self.messages}: {error}"
+            except _BROKEN as error:
+                self.truncated = f"the file ends or breaks after {self.messages} messages ({type(error).__name__})"
+            if not finished and self.truncated is None:
+                self.truncated = f"the file ends after {self.messages} messages without its index"
+
+
+def open_recording(path: Path) -> Recording:
+    """The recording at `path` with its metadata read; raises RecordingError when it is none of ours."""
+    if not path.is_file():
+        raise RecordingError(f"{path}: there is no such recording")
+    recording = Recording(path)
+    try:
+        for record in StreamReader(path.open("rb"), record_size_limit=MAX_RECORD_BYTES).records:
+            if isinstance(record, Metadata) and record.name == "prestress":
+                recording.metadata.update(record.metadata)
+                return recording
+            if isinstance(record, Message):
+                break
+    except _BROKEN as error:
+        raise RecordingError(f"{path}: is not a recording ({type(error).__name__})") from error
+    raise RecordingError(f"{path}: is an MCAP file, but not one that prestress wrote")
