@@ -32,7 +32,7 @@ class Controller(Protocol):
     """Turns an estimate and a goal into set-points for every actuator."""
 
     def update(self, estimate: PoseEstimate, measured: Floats, goal: Posture) -> Setpoints:
-        """Set-points at `estimate.t_s`; `measured` (C,) are the actuators' own readings, `goal` the lengths and pressures wanted."""
+        """Set-points at `estimate.t_s`; `measured` (C,): the actuators' own readings; `goal`: lengths and pressures wanted."""
 
     def reset(self, measured: Floats) -> None:
         """Forget integrals and start without a jump from the `measured` actuator values (C,)."""
