@@ -16,105 +16,107 @@ from onboard.config import Section, convert, read_toml
 from onboard.errors import ConfigError
 from onboard.tower import StrutTower
 
-Rate = Annotated[float, Meta(ge=1.0, le=1000.0)]
-Milliseconds = Annotated[int, Meta(ge=5, le=60_000)]
-Pressure = Annotated[float, Meta(ge=0.0, le=1.2e6)]
 Identifier = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,31}$")]
 
 
-class Identity(Section, frozen=True):
-    """[robot]: its name, as in topics and folders, and a title for people."""
+def _number(low: float, high: float, text: str, *, above: bool = False) -> Meta:
+    return Meta(gt=low, le=high, description=text) if above else Meta(ge=low, le=high, description=text)
 
-    name: Identifier
-    title: Annotated[str, Meta(min_length=1, max_length=120)]
+
+class Identity(Section, frozen=True):
+    """[robot]: what it is called."""
+
+    name: Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,31}$", description="name in topics, folders and messages")]
+    title: Annotated[str, Meta(min_length=1, max_length=120, description="title for people")]
 
 
 class Imu(Section, frozen=True):
-    """[imu]: the sensor on every strut. mounting_wxyz turns sensor axes into strut axes (z along the strut, upwards)."""
+    """[imu]: the sensor on every strut."""
 
-    board: Literal["nano_rp2040", "m5stickc_plus"]
-    sensor: Literal["lsm6dsox", "mpu6886"]
-    rate_hz: Rate
-    batch: Annotated[int, Meta(ge=1, le=8)]
-    accel_range_g: Literal[2, 4, 8, 16]
-    gyro_range_dps: Literal[125, 250, 500, 1000, 2000]
-    max_age_ms: Milliseconds
-    mounting_wxyz: Annotated[list[float], Meta(min_length=4, max_length=4)] = msgspec.field(
-        default_factory=lambda: [1.0, 0.0, 0.0, 0.0]
-    )
+    board: Annotated[Literal["nano_rp2040", "m5stickc_plus"], Meta(description="board on every strut")]
+    sensor: Annotated[Literal["lsm6dsox", "mpu6886"], Meta(description="its inertial sensor")]
+    rate_hz: Annotated[float, _number(1, 1000, "the sensor's own sampling rate")]
+    batch: Annotated[int, _number(1, 8, "samples a packet; more save bandwidth and cost age")]
+    accel_range_g: Annotated[Literal[2, 4, 8, 16], Meta(description="accelerometer range, +-")]
+    gyro_range_dps: Annotated[Literal[125, 250, 500, 1000, 2000], Meta(description="gyro range, +- degrees a second")]
+    max_age_ms: Annotated[int, _number(5, 60_000, "a strut whose newest sample is older is left out of the estimate")]
+    mounting_wxyz: Annotated[
+        list[float],
+        Meta(min_length=4, max_length=4, description="unit quaternion, sensor axes to strut axes (z along the strut, up)"),
+    ] = msgspec.field(default_factory=lambda: [1.0, 0.0, 0.0, 0.0])
 
 
 class ImuErrors(Section, frozen=True):
-    """[simulation.imu]: what virtual sensors get wrong."""
+    """[simulation.imu]: what virtual sensors get wrong, drawn once a run from the seed."""
 
-    accel_noise_m_s2: Annotated[float, Meta(ge=0.0, le=10.0)]
-    gyro_noise_rad_s: Annotated[float, Meta(ge=0.0, le=1.0)]
-    accel_bias_m_s2: Annotated[float, Meta(ge=0.0, le=5.0)]
-    gyro_bias_rad_s: Annotated[float, Meta(ge=0.0, le=0.5)]
-    misalignment_deg: Annotated[float, Meta(ge=0.0, le=20.0)]
-    clock_drift_ppm: Annotated[float, Meta(ge=0.0, le=500.0)]
+    accel_noise_m_s2: Annotated[float, _number(0, 10, "white noise a sample, standard deviation")]
+    gyro_noise_rad_s: Annotated[float, _number(0, 1, "white noise a sample, standard deviation")]
+    accel_bias_m_s2: Annotated[float, _number(0, 5, "constant bias an axis, standard deviation")]
+    gyro_bias_rad_s: Annotated[float, _number(0, 0.5, "constant bias an axis, standard deviation")]
+    misalignment_deg: Annotated[float, _number(0, 20, "sensor turned against the strut, standard deviation an axis")]
+    clock_drift_ppm: Annotated[float, _number(0, 500, "board clocks off by up to this")]
 
 
 class Simulation(Section, frozen=True):
     """[simulation]: the plant's own numbers; not read on a real robot."""
 
-    timestep_s: Annotated[float, Meta(gt=0.0, le=0.005)]
+    timestep_s: Annotated[float, _number(0, 0.005, "step of the plant; 2 ms is right, above 4 ms it is wrong", above=True)]
     imu: ImuErrors
-    valve_time_constant_s: Annotated[float, Meta(ge=0.0, le=2.0)] = 0.0
-    pressure_noise_pa: Annotated[float, Meta(ge=0.0, le=1e5)] = 0.0
+    valve_time_constant_s: Annotated[float, _number(0, 2, "lag of valve and chamber together")] = 0.0
+    pressure_noise_pa: Annotated[float, _number(0, 1e5, "noise of pressure sensors, standard deviation")] = 0.0
 
 
 class ActuatorBoard(Section, frozen=True):
-    """One board and the actuators its channels drive: cylinder numbers first .. first + channels - 1."""
+    """One entry of actuators.boards: a board and the cylinders that its channels drive."""
 
-    id: Identifier
-    first: Annotated[int, Meta(ge=0, le=1023)]
-    channels: Annotated[int, Meta(ge=1, le=16)]
-    port: str = ""
+    id: Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,31}$", description="the board's id")]
+    first: Annotated[int, _number(0, 1023, "cylinder number of its channel 0")]
+    channels: Annotated[int, _number(1, 16, "number of channels in use")]
+    port: Annotated[str, Meta(max_length=200, description="serial port on the robot's computer; empty: virtual only")] = ""
 
 
 class Valves(Section, frozen=True):
-    """[actuators]: proportional pressure valves on boards. safe_pressure_pa is where every board goes on silence."""
+    """[actuators], type "valve": proportional pressure valves on boards that hold their own deadline."""
 
-    type: Literal["valve"]
-    boards: Annotated[list[ActuatorBoard], Meta(min_length=1, max_length=64)]
-    min_pressure_pa: Pressure
-    max_pressure_pa: Pressure
-    rest_pressure_pa: Pressure
-    safe_pressure_pa: Pressure
-    max_slew_pa_per_s: Annotated[float, Meta(gt=0.0, le=1e8)]
-    deadline_ms: Milliseconds
-    command_ttl_ms: Milliseconds
-    max_tracking_error_pa: Pressure
-    tracking_timeout_ms: Milliseconds
+    type: Annotated[Literal["valve"], Meta(description="kind of actuator")]
+    boards: Annotated[list[ActuatorBoard], Meta(min_length=1, max_length=64, description="the boards")]
+    min_pressure_pa: Annotated[float, _number(0, 1.2e6, "least set-point, clamped here and on the board")]
+    max_pressure_pa: Annotated[float, _number(0, 1.2e6, "greatest set-point, clamped here and on the board")]
+    rest_pressure_pa: Annotated[float, _number(0, 1.2e6, "pressure of the upright rest posture")]
+    safe_pressure_pa: Annotated[float, _number(0, 1.2e6, "where every valve goes by itself on silence, stop or fault")]
+    max_slew_pa_per_s: Annotated[float, _number(0, 1e8, "fastest change of a set-point", above=True)]
+    deadline_ms: Annotated[int, _number(5, 60_000, "silence after which a board goes to the safe pressure and latches")]
+    command_ttl_ms: Annotated[int, _number(5, 60_000, "age beyond which a board refuses a command")]
+    max_tracking_error_pa: Annotated[float, _number(0, 1.2e6, "measured pressure further off than this is a fault ...")]
+    tracking_timeout_ms: Annotated[int, _number(5, 60_000, "... when it lasts longer than this")]
 
 
 class Link(Section, frozen=True):
     """[link]: how boards are reached."""
 
-    prefix: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_\-/]{1,64}$")]
-    keepalive_s: Annotated[int, Meta(ge=1, le=60)] = 5
-    sync_period_ms: Milliseconds = 1000
-    queue: Annotated[int, Meta(ge=20, le=10_000)] = 400
+    prefix: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_\-/]{1,64}$", description="first part of all topics")]
+    keepalive_s: Annotated[int, _number(1, 60, "a silent broker is noticed after 1.5 times this")] = 5
+    sync_period_ms: Annotated[int, _number(5, 60_000, "how often a board's clock is compared")] = 1000
+    queue: Annotated[int, _number(20, 10_000, "packets kept when the daemon is busy; the oldest go first")] = 400
 
 
 class Rates(Section, frozen=True):
     """[rates]: every loop of the daemon, declared once."""
 
-    estimator_hz: Rate
-    control_hz: Rate
-    supervisor_hz: Rate = 40.0
-    display_hz: Rate = 4.0
+    estimator_hz: Annotated[float, _number(1, 1000, "pose estimates")]
+    control_hz: Annotated[float, _number(1, 1000, "commands")]
+    supervisor_hz: Annotated[float, _number(1, 1000, "checks of all conditions")] = 40.0
+    display_hz: Annotated[float, _number(1, 1000, "status lines and views")] = 4.0
 
 
 class Safety(Section, frozen=True):
-    """[safety]: when to leave the active state. Times count from the last good value."""
+    """[safety]: when to leave the active state."""
 
-    estimate_max_age_ms: Milliseconds
-    estimate_max_sigma_m: Annotated[float, Meta(gt=0.0, le=1.0)]
-    max_tilt_deg: Annotated[float, Meta(gt=0.0, le=180.0)]
-    degraded_limit_s: Annotated[float, Meta(gt=0.0, le=600.0)]
-    board_silence_ms: Milliseconds
+    estimate_max_age_ms: Annotated[int, _number(5, 60_000, "oldest sample an estimate may stand on")]
+    estimate_max_sigma_m: Annotated[float, _number(0, 1, "largest standard deviation of the tip", above=True)]
+    max_tilt_deg: Annotated[float, _number(0, 180, "largest tilt of the tip", above=True)]
+    degraded_limit_s: Annotated[float, _number(0, 600, "time in the degraded state before the safe state", above=True)]
+    board_silence_ms: Annotated[int, _number(5, 60_000, "an actuator board not heard for this long is silent")]
 
 
 class RobotSpec(Section, frozen=True):

@@ -18,51 +18,57 @@ from onboard.config import Section
 from onboard.errors import ConfigError
 from onboard.messages import Floats
 
-Positive = Annotated[float, Meta(gt=0.0, le=1e6)]
-Length = Annotated[float, Meta(gt=0.0, le=10.0)]
+
+def _above(low: float, high: float, text: str) -> Meta:
+    return Meta(gt=low, le=high, description=text)
+
+
+def _from(low: float, high: float, text: str) -> Meta:
+    return Meta(ge=low, le=high, description=text)
 
 
 class Ring(Section, frozen=True):
-    """One passive loop's edges: springs that cannot push. pretension_n: of one edge at rest."""
+    """[structure.ring]: the edges of the passive loops, springs that cannot push."""
 
-    stiffness_n_per_m: Positive
-    damping_n_s_per_m: Annotated[float, Meta(ge=0.0, le=1e5)]
+    stiffness_n_per_m: Annotated[float, _above(0, 1e6, "stiffness of one edge")]
+    damping_n_s_per_m: Annotated[float, _from(0, 1e5, "damping of one edge")]
 
 
 class CableGroup(Section, frozen=True):
-    """Cables or pneumatic cylinders from T(m, j) to B(m, j + s step): what they are made of.
+    """[[structure.cables]]: the cables or cylinders from T(m, j) to B(m, j + s step), alike in every module.
 
-    actuation "cylinder": pulls with pressure x piston_area_m2; parallel_stiffness_n_per_m is the trapped gas; friction is a
-    spring of friction_stiffness_n_per_m that yields after friction_yield_m. actuation "passive": a spring that cannot push,
-    of stiffness parallel_stiffness_n_per_m and rest_tension_n at the nominal length.
+    A cylinder pulls with pressure x piston area; its parallel stiffness is the trapped gas; friction is a spring that yields.
+    A passive cable is a spring that cannot push, with its rest tension at the nominal length.
     """
 
-    name: str
-    step: Annotated[int, Meta(ge=-8, le=8)]
-    actuation: Literal["cylinder", "passive"]
-    damping_n_s_per_m: Annotated[float, Meta(ge=0.0, le=1e5)]
-    parallel_stiffness_n_per_m: Annotated[float, Meta(ge=0.0, le=1e6)]
-    stroke_m: Length = 0.05
-    piston_area_m2: Annotated[float, Meta(ge=0.0, le=0.1)] = 0.0
-    friction_stiffness_n_per_m: Annotated[float, Meta(ge=0.0, le=1e6)] = 0.0
-    friction_yield_m: Annotated[float, Meta(ge=0.0, le=0.1)] = 0.0
-    rest_tension_n: Annotated[float, Meta(ge=0.0, le=1e4)] = 0.0
+    name: Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,31}$", description="name of the group")]
+    step: Annotated[int, _from(-8, 8, "joints between the strut's own lower end and the cable's")]
+    actuation: Annotated[Literal["cylinder", "passive"], Meta(description="pneumatic cylinder or plain cable")]
+    damping_n_s_per_m: Annotated[float, _from(0, 1e5, "damping")]
+    parallel_stiffness_n_per_m: Annotated[float, _from(0, 1e6, "stiffness of the cable, or of the gas in the cylinder")]
+    stroke_m: Annotated[float, _above(0, 10, "travel either way from the nominal length")] = 0.05
+    piston_area_m2: Annotated[float, _from(0, 0.1, "cylinder only: pull per pressure")] = 0.0
+    friction_stiffness_n_per_m: Annotated[float, _from(0, 1e6, "cylinder only: stiffness before friction yields")] = 0.0
+    friction_yield_m: Annotated[float, _from(0, 0.1, "cylinder only: travel at which friction yields")] = 0.0
+    rest_tension_n: Annotated[float, _from(0, 1e4, "passive cable only: tension at the nominal length")] = 0.0
 
 
 class StrutTower(Section, frozen=True):
-    """Bodies and tendons of a strut tower (section [structure], type "strut_tower")."""
+    """[structure], type "strut_tower": bodies and tendons of class-1 modules stacked on one another."""
 
-    modules: Annotated[int, Meta(ge=1, le=16)]
-    struts_per_module: Annotated[int, Meta(ge=3, le=8)]
-    ring_radius_m: Length
-    module_height_m: Length
-    strut_twist_deg: Annotated[float, Meta(gt=-180.0, lt=180.0)]
-    handedness: list[Annotated[int, Meta(ge=-1, le=1)]]
-    strut_mass_kg: Annotated[float, Meta(gt=0.0, le=100.0)]
-    strut_diameter_m: Length
+    modules: Annotated[int, _from(1, 16, "number of modules")]
+    struts_per_module: Annotated[int, _from(3, 8, "number of struts in each")]
+    ring_radius_m: Annotated[float, _above(0, 10, "distance of the joints from the axis")]
+    module_height_m: Annotated[float, _above(0, 10, "height of a module at rest")]
+    strut_twist_deg: Annotated[
+        float, Meta(gt=-180, lt=180, description="turn of a module's upper joints against its lower ones, at least 10 either way")
+    ]
+    handedness: Annotated[list[Annotated[int, Meta(ge=-1, le=1)]], Meta(description="1 or -1 a module: which way it twists")]
+    strut_mass_kg: Annotated[float, _above(0, 100, "mass of a strut with its board")]
+    strut_diameter_m: Annotated[float, _above(0, 10, "outer diameter of a strut")]
     ring: Ring
-    cables: list[CableGroup]
-    ring_offset_deg: Annotated[float, Meta(ge=-180.0, le=180.0)] = 45.0
+    cables: Annotated[list[CableGroup], Meta(min_length=1, max_length=8, description="groups of cables")]
+    ring_offset_deg: Annotated[float, _from(-180, 180, "azimuth from a loop's upper joints to its next lower ones")] = 45.0
 
     def check(self, file: str) -> None:
         """What single ranges cannot say; raises ConfigError."""
