@@ -28,25 +28,25 @@ def resolve(file: str, slot: str, raw: Any) -> Section:
     if not isinstance(raw, dict):
         raise ConfigError(file, slot, "must be a table")
     kind = raw.get("type")
-    if not isinstance(kind, str):
-        raise ConfigError(file, f"{slot}.type", f"must name one of: {', '.join(types(slot))}")
+    if not isinstance(kind, str) or kind not in known(slot):
+        raise ConfigError(file, f"{slot}.type", f"is {kind!r}: known types are {', '.join(known(slot))}")
+    body = {key: value for key, value in raw.items() if key != "type"}
+    return convert(file, slot, body, component(slot, kind))
+
+
+def component(slot: str, kind: str) -> type[Section]:
+    """The section class behind a type name that `known` lists."""
     target = BUILT_IN.get(f"{slot}.{kind}")
-    section: Any = None
     if target is not None:
         module, _, name = target.partition(":")
-        section = getattr(import_module(module), name)
-    else:
-        for entry in entry_points(group="prestress.components"):
-            if entry.name == f"{slot}.{kind}":
-                section = entry.load()
-    if section is None:
-        raise ConfigError(file, f"{slot}.type", f"is {kind!r}: known types are {', '.join(types(slot))}")
-    body = {key: value for key, value in raw.items() if key != "type"}
-    result: Section = convert(file, slot, body, section)
-    return result
+        section: type[Section] = getattr(import_module(module), name)
+        return section
+    (entry,) = entry_points(group="prestress.components", name=f"{slot}.{kind}")
+    loaded: type[Section] = entry.load()
+    return loaded
 
 
-def types(slot: str) -> list[str]:
-    """The known type names of a slot, sorted."""
+def known(slot: str) -> list[str]:
+    """The type names of a slot, sorted."""
     names = [*BUILT_IN, *(entry.name for entry in entry_points(group="prestress.components"))]
     return sorted(name.partition(".")[2] for name in names if name.startswith(slot + "."))

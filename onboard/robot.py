@@ -151,7 +151,7 @@ class RobotSpec(Section, frozen=True):
             return None
 
 
-_PLAIN: dict[str, Any] = {
+PLAIN_SECTIONS: dict[str, type[Section]] = {
     "robot": Identity,
     "imu": Imu,
     "link": Link,
@@ -160,7 +160,7 @@ _PLAIN: dict[str, Any] = {
     "simulation": Simulation,
     "actuators": Valves,
 }
-_TYPED = ("structure", "orientation", "estimator", "controller")
+TYPED_SECTIONS = ("structure", "orientation", "estimator", "controller")
 _OPTIONAL = {"actuators", "controller"}
 _PHYSICS = ("structure", "actuators")
 
@@ -187,14 +187,16 @@ def build_spec(file: str, raw: dict[str, Any]) -> RobotSpec:
     """A specification from parsed TOML (used directly by tests and by variants of a file)."""
     if raw.get("format") != 1 or isinstance(raw.get("format"), bool):
         raise ConfigError(file, "format", f"is {raw.get('format')!r}: this version reads format 1")
-    known = {"format", "struts", *_PLAIN, *_TYPED}
+    known = {"format", "struts", *PLAIN_SECTIONS, *TYPED_SECTIONS}
     for key in raw:
         if key not in known:
             raise ConfigError(file, key, f"unknown section; known are {', '.join(sorted(known))}")
     parts: dict[str, Any] = {}
-    for key in (*_TYPED, *_PLAIN):
+    for key in (*TYPED_SECTIONS, *PLAIN_SECTIONS):
         if key in raw:
-            parts[key] = resolve(file, key, raw[key]) if key in _TYPED else convert(file, key, raw[key], _PLAIN[key])
+            parts[key] = (
+                resolve(file, key, raw[key]) if key in TYPED_SECTIONS else convert(file, key, raw[key], PLAIN_SECTIONS[key])
+            )
         elif key not in _OPTIONAL:
             raise ConfigError(file, key, "required section is missing")
     if "struts" not in raw:

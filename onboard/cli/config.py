@@ -1,4 +1,4 @@
-"""`prestress config check|show ROBOT`: is this robot's file right, and what does it say."""
+"""`prestress config check|show|reference`: is this robot's file right, and what does it say."""
 
 from __future__ import annotations
 
@@ -7,20 +7,27 @@ import argparse
 import msgspec
 
 from onboard.cli.catalog import Run
+from onboard.cli.config_reference import reference
+from onboard.errors import UsageError
 from onboard.resources import robot_file
 from onboard.robot import RobotSpec, load_robot
 
 
 def add(parser: argparse.ArgumentParser) -> Run:
     """Arguments of the verb."""
-    parser.add_argument("action", choices=("check", "show"), help="check the file, or show what it resolves to")
-    parser.add_argument("robot", help="a robot's name or the path of its TOML file")
+    parser.add_argument("action", choices=("check", "show", "reference"), help="check or show a file, or print all keys")
+    parser.add_argument("robot", nargs="?", help="a robot's name or the path of its TOML file")
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
     return run
 
 
 def run(args: argparse.Namespace) -> int:
     """Load the file (a wrong one raises ConfigError, exit status 2) and say what it is."""
+    if args.action == "reference":
+        print(reference(), end="")
+        return 0
+    if args.robot is None:
+        raise UsageError(f"config {args.action} needs a robot's name or file")
     spec = load_robot(robot_file(args.robot))
     summary = summarise(spec)
     if args.json:
