@@ -1,0 +1,1 @@
+"""Suction worm: what is prepared off the robot (feasible sets, primitive libraries)."""

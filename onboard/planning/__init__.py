@@ -1,0 +1,1 @@
+"""Planners: what to do next, from an estimate and a goal."""

@@ -1,0 +1,1 @@
+"""Hybrid contact and motion planning for robots of links, bending segments and suction pads."""

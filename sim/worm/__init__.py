@@ -1,0 +1,1 @@
+"""Suction worm on a computer: commands, pictures and evaluation of its planner."""
