@@ -1,0 +1,1 @@
+"""The three-bar tensegrity as a MuJoCo plant: robot file, courses, motors, gaits, pictures."""

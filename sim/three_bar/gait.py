@@ -1,0 +1,98 @@
+"""One idea: a gait is a list of cable targets; a tracking loop winds the motors until every cable is there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from onboard.messages import Floats
+from sim.three_bar.plant import Plant
+from sim.three_bar.pose import displacement, lower_caps, planar_pose
+from sim.three_bar.robot_file import CABLES, Gait, Primitive, ThreeBar
+
+Watch = Callable[[Plant], None]
+SLACK_U = 1e-9
+
+
+def cable_order(spec: ThreeBar, caps: Floats) -> list[int] | None:
+    """Which entry of a step each cable takes, by the lower caps of caps (6, 3); None when the robot stands in no known way."""
+    lower = lower_caps(caps)
+    for item in spec.symmetry:
+        if lower in item.lower_caps:
+            return item.order
+    return None
+
+
+class CableTracker:
+    """PID on the relative cable length, one instance a gait step: e = (length - min) / range - target."""
+
+    def __init__(self, gait: Gait, target: Floats, min_u: Floats | float, range_u: Floats | float) -> None:
+        self.gait, self.target = gait, np.asarray(target, dtype=float)
+        self.min_u, self.range_u = min_u, range_u
+        self.done = np.zeros(CABLES, dtype=bool)
+        self._sum = np.zeros(CABLES)
+        self._last: Floats | None = None
+
+    def command(self, length_u: Floats, rest_u: Floats) -> Floats:
+        """Motor commands (6,) for the measured lengths; a cable that has arrived stays off, a slack one is not let out."""
+        error = (length_u - self.min_u) / self.range_u - self.target
+        self._sum = self._sum + error
+        change = np.zeros(CABLES) if self._last is None else error - self._last
+        self._last = error
+        gait = self.gait
+        u = np.clip(gait.proportional * error + gait.integral * self._sum + gait.derivative * change, -1.0, 1.0)
+        off = np.abs(length_u - (self.min_u + self.range_u * self.target))
+        arrived = (np.abs(error) < gait.error_done) & (off < gait.length_done_u)
+        short = (self.target == 0.0) & (length_u < self.min_u)
+        self.done |= arrived | short
+        u[self.done] = 0.0
+        slack = length_u < rest_u - SLACK_U
+        u[slack & (u < 0.0)] = 0.0
+        return u
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What one primitive did: planar displacement (x along the axis [u], y [u], turn [rad]) and how long it took."""
+
+    dx_u: float
+    dy_u: float
+    turn_rad: float
+    seconds: float
+    timeouts: int
+
+    @property
+    def distance_u(self) -> float:
+        """Length of the planar displacement."""
+        return float(np.hypot(self.dx_u, self.dy_u))
+
+
+def track(plant: Plant, target: Sequence[float] | Floats, primitive: Primitive, watch: Watch | None = None) -> bool:
+    """Drive one gait step to its end; False when it ran into the time limit."""
+    gait = plant.spec.gait
+    tracker = CableTracker(gait, np.asarray(target), primitive.min_u, primitive.range_u)
+    for _ in range(round(gait.step_limit_s / plant.step_s)):
+        plant.step(tracker.command(plant.cable_lengths(), plant.rest_u))
+        if watch is not None:
+            watch(plant)
+        if tracker.done.all():
+            return True
+    return False
+
+
+def run_primitive(plant: Plant, primitive: Primitive, watch: Watch | None = None) -> Effect:
+    """Rest, the primitive's steps, rest; each step's targets are dealt out anew by which caps are down."""
+    spec, begin_s = plant.spec, plant.time_s
+    before = planar_pose(plant.caps())
+    rest = [1.0] * CABLES
+    timeouts = 0
+    for step in [rest, *primitive.steps, rest]:
+        order = cable_order(spec, plant.caps())
+        if order is None:
+            plant.settle()
+            order = cable_order(spec, plant.caps()) or list(range(CABLES))
+        timeouts += not track(plant, [step[k] for k in order], primitive, watch)
+    dx, dy, turn = displacement(before, planar_pose(plant.caps()))
+    return Effect(float(dx), float(dy), float(turn), plant.time_s - begin_s, timeouts)

@@ -1,0 +1,1 @@
+"""The three-bar robot: plant, gaits, data, contact detection, learned model."""
