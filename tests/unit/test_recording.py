@@ -1,0 +1,150 @@
+"""A recording survives power loss and a full disk: what was complete stays readable, and control never notices."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from onboard.clock import SimulatedClock, WallClock
+from onboard.errors import RecordingError
+from onboard.telemetry import schemas
+from onboard.telemetry.reader import open_recording
+from onboard.telemetry.recorder import McapRecorder
+
+
+def write_some(path: Path, count: int) -> None:
+    recorder = McapRecorder(path, SimulatedClock(5.0, 10**18), {"robot": "test"})
+    for k in range(count):
+        recorder.write(schemas.TICK, 5.0 + k / 80, schemas.encode({"t_s": 5.0 + k / 80, "loop": "estimator", "skipped": k}))
+    recorder.close()
+    assert recorder.error is None
+
+
+def test_floats_come_back_bit_for_bit(tmp_path: Path) -> None:
+    values = [random.Random(1).uniform(-1, 1) * 10**k for k in range(-300, 300)] + [5e-324, 0.1 + 0.2]
+    fields = schemas.decode(schemas.encode({"value": values}))
+    assert fields["value"] == values
+
+
+def test_messages_come_back_in_order_with_their_metadata(tmp_path: Path) -> None:
+    write_some(tmp_path / "a.mcap", 1000)
+    recording = open_recording(tmp_path / "a.mcap")
+    assert recording.metadata["robot"] == "test"
+    assert [fields["skipped"] for _, fields in recording] == list(range(1000))
+    assert recording.truncated is None
+
+
+def test_the_wall_clock_may_step_without_disorder(tmp_path: Path) -> None:
+    class SteppingClock(WallClock):
+        def wall_ns(self) -> int:
+            return 10**18 - 3600 * 10**9
+
+    recorder = McapRecorder(tmp_path / "a.mcap", SteppingClock(), {})
+    for k in range(100):
+        recorder.write(schemas.LOG, float(k), schemas.encode({"t_s": float(k), "line": "x"}))
+    recorder.close()
+    assert [fields["t_s"] for _, fields in open_recording(tmp_path / "a.mcap")] == [float(k) for k in range(100)]
+
+
+@pytest.mark.parametrize("part", [0.3, 0.7, 0.99])
+def test_a_cut_file_opens_up_to_the_last_chunk_and_says_so(tmp_path: Path, part: float) -> None:
+    path = tmp_path / "a.mcap"
+    write_some(path, 20_000)
+    data = path.read_bytes()
+    path.write_bytes(data[: int(len(data) * part)])
+    recording = open_recording(path)
+    numbers = [fields["skipped"] for _, fields in recording]
+    assert numbers == list(range(len(numbers)))
+    assert len(numbers) > 1000
+    assert recording.truncated
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from onboard.clock import WallClock
+from onboard.telemetry import schemas
+from onboard.telemetry.recorder import McapRecorder
+clock = WallClock()
+recorder = McapRecorder(Path(sys.argv[1]), clock, {"robot": "test"})
+print("ready", flush=True)
+k = 0
+while True:
+    recorder.write(schemas.TICK, clock.now_s(), schemas.encode({"t_s": clock.now_s(), "loop": "x" * 50, "skipped": k}))
+    k += 1
+    if k % 200 == 0:
+        while recorder._queue.qsize() > 1000:
+            pass
+"""
+
+
+def kill_at(path: Path, delay_s: float) -> None:
+    child = subprocess.Popen([sys.executable, "-c", KILLED, str(path)], stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    child.stdout.readline()
+    time.sleep(delay_s)
+    os.kill(child.pid, signal.SIGKILL)
+    child.wait()
+    numbers = [fields["skipped"] for _, fields in open_recording(path)]
+    assert numbers == list(range(len(numbers)))
+
+
+@pytest.mark.parametrize("delay_s", [0.05, 0.4])
+def test_sigkill_leaves_complete_chunks(tmp_path: Path, delay_s: float) -> None:
+    kill_at(tmp_path / "a.mcap", delay_s)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("step", range(50))
+def test_sigkill_at_fifty_moments_leaves_complete_chunks(tmp_path: Path, step: int) -> None:
+    kill_at(tmp_path / "a.mcap", 0.02 * step)
+
+
+FULL = """
+import json, resource, signal, sys
+from pathlib import Path
+from onboard.clock import WallClock
+from onboard.telemetry import schemas
+from onboard.telemetry.recorder import McapRecorder
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
+lines = []
+recorder = McapRecorder(Path(sys.argv[1]), WallClock(), {"robot": "test"}, lines.append)
+import random
+for k in range(40_000):
+    recorder.write(schemas.LOG, float(k), schemas.encode({"t_s": float(k), "line": str(random.random())}))
+    while recorder._queue.qsize() > 5000 and recorder.error is None:
+        pass
+recorder.close()
+print(json.dumps({"lines": lines}))
+"""
+
+
+def test_a_disk_that_fills_up_ends_the_recording_with_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.mcap"
+    done = subprocess.run([sys.executable, "-c", FULL, str(path)], capture_output=True, text=True, check=True)
+    lines = json.loads(done.stdout)["lines"]
+    assert len(lines) == 1
+    assert "control goes on" in lines[0]
+    assert "Traceback" not in done.stderr
+    count = sum(1 for _ in open_recording(path))
+    assert count > 1000
+
+
+def test_what_is_no_recording_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RecordingError, match="no such"):
+        open_recording(tmp_path / "none.mcap")
+    (tmp_path / "text.mcap").write_text("hello, this is not a recording at all")
+    with pytest.raises(RecordingError, match="not a recording"):
+        open_recording(tmp_path / "text.mcap")
+    write_some(tmp_path / "a.mcap", 1)
+    with pytest.raises(RecordingError, match="cannot be created"):
+        McapRecorder(tmp_path / "a.mcap", WallClock(), {})
