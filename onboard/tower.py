@@ -68,6 +68,7 @@ class StrutTower(Section, frozen=True):
     strut_diameter_m: Annotated[float, _above(0, 10, "outer diameter of a strut")]
     ring: Ring
     cables: Annotated[list[CableGroup], Meta(min_length=1, max_length=8, description="groups of cables")]
+    base_joint_damping_n_m_s_per_rad: Annotated[float, _from(0, 10, "friction of the ball joints that carry the base")] = 0.0
     ring_offset_deg: Annotated[float, _from(-180, 180, "azimuth from a loop's upper joints to its next lower ones")] = 45.0
 
     def check(self, file: str) -> None:

@@ -107,7 +107,8 @@ class _Builder:
                 mujoco.mju_mat2Quat(quaternion, axes.ravel())
                 body = self.mjs.worldbody.add_body(name=f"strut{m}_{j}", pos=(b + t) / 2.0, quat=quaternion)
                 if m == 0:
-                    body.add_joint(type=mujoco.mjtJoint.mjJNT_BALL, pos=[0.0, 0.0, -half])
+                    joint = body.add_joint(type=mujoco.mjtJoint.mjJNT_BALL, pos=[0.0, 0.0, -half])
+                    joint.damping = [tower.base_joint_damping_n_m_s_per_rad, 0.0, 0.0]
                 else:
                     body.add_freejoint()
                 body.add_geom(

@@ -159,10 +159,11 @@ class TowerPlant:
             self._data.qvel[address : address + 3] = self._rng.normal(0.0, NUDGE_M_S, 3)
         if self.tower.modules == 1:
             self._data.qvel[:2] = self._rng.normal(0.0, NUDGE_M_S / self.tower.strut_length_m, 2)
-        chunk = max(1, round(0.1 / self.timestep_s))
-        for _ in range(round(SETTLE_LIMIT_S / 0.1)):
-            self.step(chunk)
-            if np.abs(self._data.qvel).max() < SETTLED_M_S:
+        calm = 0
+        for _ in range(round(SETTLE_LIMIT_S / self.timestep_s)):
+            self.step()
+            calm = calm + 1 if np.abs(self._data.qvel).max() < SETTLED_M_S else 0
+            if calm * self.timestep_s > 0.2:
                 break
         self._data.time = self._expected_time = 0.0
 

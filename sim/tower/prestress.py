@@ -115,13 +115,13 @@ def _advice(spec: RobotSpec, tension: Floats) -> str:
     """The twist at which the cables of one module would balance, as text for the error."""
     tower = spec.structure
     n, twist = tower.struts_per_module, np.radians(tower.strut_twist_deg)
-    densities = []
-    for g, group in enumerate(tower.cables):
-        gap = 2.0 * np.pi * group.step / n - twist
-        densities.append(
-            (tension[g * n] / np.hypot(tower.module_height_m, 2 * tower.ring_radius_m * np.sin(gap / 2)), group.step)
-        )
-    # Torque balance of an upper joint about the axis: sum q sin(azimuth gap) of cables equals that of the strut.
-    s = sum(q * np.sin(2.0 * np.pi * step / n) for q, step in densities)
-    c = sum(q * (1.0 - np.cos(2.0 * np.pi * step / n)) for q, step in densities)
-    return f"; these cables balance near {np.degrees(np.arctan2(s, -c)):.0f} degrees"
+    for _ in range(30):  # lengths depend on the twist, the twist on the force densities: a fixed point
+        s = c = 0.0
+        for g, group in enumerate(tower.cables):
+            angle = 2.0 * np.pi * group.step / n
+            length = np.hypot(tower.module_height_m, 2.0 * tower.ring_radius_m * np.sin((angle - twist) / 2.0))
+            # Torque balance of an upper joint about the axis: the cables' density-weighted sines against the strut's.
+            s += tension[g * n] / length * np.sin(angle)
+            c += tension[g * n] / length * (1.0 - np.cos(angle))
+        twist = np.arctan2(s, -c)
+    return f"; these cables balance at {np.degrees(twist):.1f} degrees"
