@@ -1,0 +1,124 @@
+"""One strut's stream of IMU frames: boots, sequence, clock, age and scales. Pure state, driven by frames and receipt times."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+
+import numpy as np
+
+from onboard.link.board_json import Birth
+from onboard.link.board_time import BoardTime
+from onboard.link.wire import ImuFrame, SyncResponse
+from onboard.link.wire_types import ImuFlag
+from onboard.messages import ImuBatch, SensorFlag, frozen
+
+FULL_SCALE = 32767
+FUTURE_S = 0.02  # a sample may seem this much newer than its arrival before its clock is held to be wrong
+LET_GO = 20  # refused in a row as duplicate or backwards: the accepted sequence itself must have been wrong
+SEQUENCE_HALF = 1 << 31
+SEQUENCE_MASK = (1 << 32) - 1
+
+
+class StrutStream:
+    """Everything between a strut's decoded frames and its batches.
+
+    packets, samples: accepted. lost: samples missing in the sequence. boots: births with a boot id never seen before.
+    refused: frames refused, by reason (unborn, duplicate, backwards, stale, future, malformed).
+    """
+
+    def __init__(self, strut: int, max_age_s: float) -> None:
+        self.strut = strut
+        self.time = BoardTime()
+        self.boot_id: int | None = None
+        self.boots = 0
+        self.two_boards = False
+        self.packets = self.samples = self.lost = 0
+        self.newest_s = float("-inf")
+        self.refused: Counter[str] = Counter()
+        self._max_age_s = max_age_s
+        self._birth: Birth | None = None
+        self._earlier_boots: deque[int] = deque(maxlen=4)
+        self._next_sequence: int | None = None
+        self._last_ticks = 0
+        self._repeated = 0
+
+    def born(self, birth: Birth) -> None:
+        """A birth that fits: its scales hold from now on; a new boot id starts sequence and clock anew."""
+        if birth.boot_id != self.boot_id:
+            self.two_boards = birth.boot_id in self._earlier_boots
+            if not self.two_boards:
+                self.boots += 1
+            if self.boot_id is not None and self.boot_id not in self._earlier_boots:
+                self._earlier_boots.append(self.boot_id)
+            self.boot_id = birth.boot_id
+            self._next_sequence = None
+            self.time.restart()
+        self._birth = birth
+
+    def distrust(self) -> None:
+        """The board's newest birth is useless: accept nothing until a good one comes."""
+        self._birth = None
+
+    def sync(self, response: SyncResponse, received_s: float) -> None:
+        """Take a clock exchange of the present boot; others are refused."""
+        if response.boot_id != self.boot_id:
+            self.refused["unborn"] += 1
+        elif not self.time.sync.add(response, received_s):
+            self.refused["slow_sync"] += 1
+
+    def imu(self, frame: ImuFrame, received_s: float) -> ImuBatch | None:
+        """The batch in `frame`, or None with a count of why not."""
+        birth = self._birth
+        if birth is None or frame.boot_id != birth.boot_id or frame.config_generation != birth.config_generation & 0xFF:
+            return self._refuse("unborn")
+        if np.any(np.diff(frame.elapsed_us) <= 0):
+            return self._refuse("malformed")
+        count = len(frame.raw)
+        missing = 0
+        if self._next_sequence is not None:
+            missing = ((frame.sequence - self._next_sequence + SEQUENCE_HALF) & SEQUENCE_MASK) - SEQUENCE_HALF
+        ticks = self.time.sync.unwrap(frame.ticks_us, received_s)
+        if missing < 0 or (self._next_sequence is not None and ticks <= self._last_ticks):
+            return self._refuse_repeated("duplicate" if missing < 0 else "backwards")
+        t_s = self.time.host_s(ticks, received_s) + frame.elapsed_us * 1e-6
+        newest_s = float(t_s[-1])
+        if newest_s - received_s > FUTURE_S:
+            return self._refuse("future")
+        self._repeated = 0
+        self.lost += missing
+        self._next_sequence = (frame.sequence + count) & SEQUENCE_MASK
+        self._last_ticks = ticks + int(frame.elapsed_us[-1])
+        if received_s - newest_s > self._max_age_s:
+            return self._refuse("stale")
+        self.packets += 1
+        self.samples += count
+        self.newest_s = newest_s
+        return self._batch(frame, birth, t_s, received_s)
+
+    def _batch(self, frame: ImuFrame, birth: Birth, t_s: np.ndarray, received_s: float) -> ImuBatch:
+        flags = SensorFlag.NONE
+        if np.any(np.abs(frame.raw[:, :6].astype(np.int32)) >= FULL_SCALE):
+            flags |= SensorFlag.SATURATED
+        if frame.flags & (ImuFlag.BUS_ERROR | ImuFlag.SENSOR_FAULT):
+            flags |= SensorFlag.BUS_ERROR
+        return ImuBatch(
+            self.strut,
+            frame.boot_id,
+            frame.sequence,
+            frozen(t_s),
+            frozen(frame.raw[:, :3] * birth.accel_scale),
+            frozen(frame.raw[:, 3:6] * birth.gyro_scale),
+            float(frame.raw[-1, 6]) * birth.temp_scale + birth.temp_offset,
+            flags,
+            received_s,
+        )
+
+    def _refuse(self, reason: str) -> None:
+        self.refused[reason] += 1
+
+    def _refuse_repeated(self, reason: str) -> None:
+        """Refuse, but let go of a sequence that one damaged frame may have put out of reach."""
+        self._repeated += 1
+        if self._repeated >= LET_GO:
+            self._next_sequence, self._repeated = None, 0
+        self.refused[reason] += 1
