@@ -1,0 +1,1 @@
+"""Control: pressure loops on cable lengths, compliance for teaching, and the store of taught postures."""
