@@ -153,6 +153,12 @@ class Decoder:
         waiting = stream.boot_id is not None and not stream.time.synchronised
         return min(FAST_SYNC_S, self._sync_period_s) if waiting else self._sync_period_s
 
+    @property
+    def refused_total(self) -> int:
+        """Packets and messages refused since the start, all struts and reasons together."""
+        own = sum(counts.total() for counts in self._refused)
+        return self.strangers + own + sum(stream.refused.total() for stream in self._streams)
+
     def newest_s(self) -> Floats:
         """Acquisition time of every strut's newest accepted sample (n,) [s]; minus infinity where there is none."""
         return np.array([stream.newest_s for stream in self._streams])
