@@ -1,0 +1,1 @@
+"""What every board shares: wire format, link, configuration, watchdog, actuator ownership."""

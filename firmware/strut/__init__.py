@@ -1,0 +1,1 @@
+"""The strut application: sample the IMU, send batches over MQTT."""

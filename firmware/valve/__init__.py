@@ -1,0 +1,1 @@
+"""The valve application: eight proportional valves commanded over a serial line."""
