@@ -1,0 +1,1 @@
+"""Estimation: where struts point (orientation) and where the discs between modules are (disc poses)."""
