@@ -1,0 +1,284 @@
+"""What the link makes of packets: good ones become batches in SI units and host time, the others are refused and counted."""
+
+from __future__ import annotations
+
+import struct
+
+import msgspec
+import numpy as np
+import pytest
+
+from onboard.link.decode import Decoder
+from onboard.link.wire_types import TICKS_PERIOD, ImuFlag
+from onboard.messages import ImuBatch, SensorFlag
+from tests.link_support import ACCEL_SCALE, Board, birth, robot
+
+LATENCY_S = 0.003
+
+
+def synchronise(decoder: Decoder, board: Board, at_s: float, strut: int = 0) -> None:
+    for k in range(8):
+        t = at_s + 0.1 * k
+        decoder.packet(strut, "sync/rsp", board.sync(t, t + 0.001, t + 0.0015), t + 0.0025)
+
+
+def started(boot_id: int = 7, at_s: float = 10.0, **board: float) -> tuple[Decoder, Board]:
+    """A decoder that knows strut 0's board and its clock; the next packets should come from `at_s` + 1 on."""
+    decoder, source = Decoder(robot()), Board(boot_id, **board)  # type: ignore[arg-type]
+    decoder.packet(0, "state", birth(boot_id=boot_id), at_s)
+    synchronise(decoder, source, at_s)
+    return decoder, source
+
+
+def feed(decoder: Decoder, board: Board, t_s: float, latency_s: float = LATENCY_S) -> ImuBatch | None:
+    """Two samples, the newest acquired at `t_s`, through the decoder."""
+    return decoder.packet(0, "imu", board.imu(t_s - 0.0096), t_s + latency_s)
+
+
+def test_a_packet_becomes_a_batch_in_si_units_and_host_time() -> None:
+    decoder, board = started(drift=30e-6)
+    batch = feed(decoder, board, 12.0)
+    assert batch is not None
+    assert batch.t_s == pytest.approx([12.0 - 0.0096, 12.0], abs=1e-3)
+    assert batch.acceleration_m_s2[0] == pytest.approx([0.0, 0.0, 9.80665], rel=1e-9)
+    assert batch.rate_rad_s[1] == pytest.approx(np.radians(0.0175) * np.array([10, -20, 30]))
+    assert batch.temperature_c == pytest.approx(26.0)
+    assert batch.flags == SensorFlag.NONE
+    assert not batch.t_s.flags.writeable
+
+
+def test_nothing_is_accepted_before_a_birth() -> None:
+    decoder, board = Decoder(robot()), Board()
+    assert feed(decoder, board, 12.0) is None
+    assert decoder.status(0).refused == {"unborn": 1}
+    decoder.packet(0, "state", birth(), 12.1)
+    assert feed(decoder, board, 12.2) is not None
+
+
+def test_gaps_are_counted_and_duplicates_refused() -> None:
+    decoder, board = started()
+    first = board.imu(12.0)
+    assert decoder.packet(0, "imu", first, 12.02) is not None
+    assert decoder.packet(0, "imu", first, 12.021) is None
+    board.sequence += 6
+    assert feed(decoder, board, 12.1) is not None
+    status = decoder.status(0)
+    assert (status.lost, status.refused["duplicate"], status.samples) == (6, 1, 4)
+
+
+def test_a_sequence_wraps_without_a_loss() -> None:
+    decoder, board = started()
+    board.sequence = 2**32 - 2
+    for k in range(3):
+        assert feed(decoder, board, 12.0 + 0.02 * k) is not None
+        board.sequence %= 2**32
+    assert decoder.status(0).lost == 0
+
+
+def test_ticks_wrap_without_a_jump_in_time() -> None:
+    decoder, board = started(ticks0=TICKS_PERIOD - 12_010_000)  # wraps at 12.01 s
+    times = [feed(decoder, board, 11.9 + 0.02 * k).t_s for k in range(20)]
+    assert np.all(np.abs(np.diff(np.concatenate(times))) < 0.012)
+    assert times[-1][-1] == pytest.approx(11.9 + 0.38, abs=1e-3)
+
+
+def test_the_age_of_the_sample_counts_not_its_arrival() -> None:
+    decoder, board = started()
+    assert feed(decoder, board, 12.0) is not None
+    held = [board.imu(12.0 + 0.02 * k) for k in range(1, 60)]
+    burst = [decoder.packet(0, "imu", packet, 13.2 + 1e-4 * k) for k, packet in enumerate(held)]
+    accepted = [batch for batch in burst if batch is not None]
+    assert all(batch.received_s - batch.t_s[-1] <= 0.15 for batch in accepted)
+    assert 1 <= len(accepted) <= 8  # only what is still young enough
+    assert burst[-1] is not None
+    assert decoder.status(0).refused["stale"] == 59 - len(accepted)
+    assert decoder.status(0).lost == 0
+
+
+def test_a_burst_is_known_to_be_old_even_before_synchronisation() -> None:
+    decoder, board = Decoder(robot()), Board()
+    decoder.packet(0, "state", birth(), 10.0)
+    for k in range(20):
+        assert feed(decoder, board, 10.1 + 0.02 * k) is not None
+    held = [board.imu(10.5 + 0.02 * k) for k in range(20)]
+    assert all(decoder.packet(0, "imu", packet, 12.0) is None for packet in held)
+    assert not decoder.status(0).synchronised
+
+
+def test_a_reboot_starts_sequence_and_clock_anew() -> None:
+    decoder, old = started()
+    feed(decoder, old, 12.0)
+    new = Board(boot_id=8, started_s=12.5)
+    assert decoder.packet(0, "imu", new.imu(13.0), 13.02) is None  # scales of this boot are not known yet
+    decoder.packet(0, "state", birth(boot_id=8), 13.03)
+    batch = feed(decoder, new, 13.1)
+    assert batch is not None and batch.t_s[-1] == pytest.approx(13.1, abs=0.01)
+    assert decoder.packet(0, "imu", old.imu(13.1), 13.12) is None  # what the old boot still had on its way
+    status = decoder.status(0)
+    assert status.boots == 2 and not status.two_boards and status.lost == 0
+
+
+def test_two_boards_under_one_name_are_called_by_that() -> None:
+    decoder = Decoder(robot())
+    for k in range(4):
+        decoder.packet(0, "state", birth(boot_id=7 + k % 2), 10.0 + k)
+    status = decoder.status(0)
+    assert status.two_boards and status.boots == 2
+    assert "two boards" in status.problem and "strut00" in status.problem
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("accel_scale", 0.0),
+        ("accel_scale", -ACCEL_SCALE),
+        ("accel_scale", 1.0),
+        ("accel_scale", 1e-12),
+        ("gyro_scale", 0.0175),  # degrees where radians belong
+        ("gyro_scale", 0.0),
+        ("sensor", "mpu6886"),
+        ("app", "valve"),
+        ("name", "strut01"),
+        ("v", 2),
+    ],
+)
+def test_a_birth_that_does_not_fit_stops_the_strut(field: str, value: object) -> None:
+    decoder, board = started()
+    assert feed(decoder, board, 12.0) is not None
+    decoder.packet(0, "state", birth(**{field: value}), 12.01)
+    if field in ("name", "v"):  # not this strut's words: what is known of it stays
+        assert feed(decoder, board, 12.1) is not None
+    else:
+        assert feed(decoder, board, 12.1) is None
+    assert decoder.status(0).problem
+
+
+@pytest.mark.parametrize("text", [b"NaN", b"1e999", b"null", b'"1"', b"true"])
+def test_a_scale_that_is_no_number_never_reaches_a_sample(text: bytes) -> None:
+    decoder, board = started()
+    good = birth(accel_scale=0.125)
+    assert b"0.125" in good
+    decoder.packet(0, "state", good.replace(b"0.125", text), 12.0)
+    batch = feed(decoder, board, 12.1)
+    assert batch is None or np.isfinite(batch.acceleration_m_s2).all()
+    status = decoder.status(0)
+    assert sum(status.refused.values()) >= 1 and status.problem
+
+
+def test_wrong_version_length_content_and_kind_are_refused() -> None:
+    decoder, board = started()
+    good = board.imu(12.0)
+    bad = [b"", good[:1], good[:15], good[:-1], good + b"\0", b"\x02" + good[1:], good[:1] + b"\0" + good[2:], bytes(10_000)]
+    equal_times = good[:32] + struct.pack("<H", 0) + good[34:]
+    for packet in [*bad, equal_times]:
+        assert decoder.packet(0, "imu", packet, 12.02) is None
+    for kind in ("state", "health", "cfg/ack", "sync/rsp", "nonsense"):
+        for payload in (b"", b"{", b"\xff\xfe", b"[]", b'{"v":1}', b"\0" * 40):
+            assert decoder.packet(0, kind, payload, 12.02) is None
+    refused = decoder.status(0).refused
+    assert refused["malformed"] == len(bad) + 1 + 5 * 6
+    assert decoder.packet(0, "imu", good, 12.02) is not None
+
+
+def test_strangers_are_counted() -> None:
+    decoder = Decoder(robot())
+    for strut in (-1, 20, 1000):
+        assert decoder.packet(strut, "imu", Board().imu(1.0), 1.0) is None
+    assert decoder.strangers == 3 and decoder.refused_total == 3
+
+
+def test_saturation_and_bus_errors_are_flagged() -> None:
+    decoder, board = started()
+    raw = np.array([[0, 0, 8192, 32767, 0, 0, 0]], dtype=np.int16)
+    batch = decoder.packet(0, "imu", board.imu(12.0, 1, raw), 12.003)
+    assert batch is not None and batch.flags == SensorFlag.SATURATED
+    batch = decoder.packet(0, "imu", board.imu(12.1, 2, flags=ImuFlag.BUS_ERROR), 12.12)
+    assert batch is not None and batch.flags == SensorFlag.BUS_ERROR
+
+
+def test_a_will_after_the_birth_does_not_silence_a_board_that_talks() -> None:
+    decoder, board = started()
+    will = msgspec.json.encode({"v": 1, "online": False, "boot_id": 7, "name": "strut00"})
+    decoder.packet(0, "state", will, 11.0)
+    assert not decoder.status(0).online
+    assert feed(decoder, board, 12.0) is not None
+    assert decoder.status(0).online
+    decoder.packet(0, "state", will.replace(b"7", b"6"), 12.1)  # an older boot's
+    assert decoder.status(0).online
+
+
+def test_one_damaged_frame_does_not_put_the_sequence_out_of_reach() -> None:
+    decoder, board = started()
+    feed(decoder, board, 12.0)
+    true, board.sequence = board.sequence, 1_000_000_000
+    feed(decoder, board, 12.02)
+    board.sequence = true
+    accepted = [feed(decoder, board, 12.04 + 0.02 * k) is not None for k in range(40)]
+    assert not accepted[0] and all(accepted[25:])
+
+
+def test_a_sample_from_the_future_is_refused_and_moves_nothing() -> None:
+    decoder, board = started()
+    assert decoder.packet(0, "imu", board.imu(13.0), 12.0) is None
+    board.sequence = 0
+    assert feed(decoder, board, 12.05) is not None
+    assert decoder.status(0).refused == {"future": 1}
+
+
+@pytest.mark.parametrize("share", [0.05, 0.3, 0.6])
+@pytest.mark.parametrize("seed", range(3))
+def test_every_lost_sample_is_counted_up_to_sixty_percent(share: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    decoder, board = started()
+    arrived = lost = 0
+    for k in range(600):
+        packet, gone = board.imu(12.0 + 0.02 * k), rng.random() < share
+        if k in (0, 599):
+            gone = False
+        lost += 2 * gone
+        if gone:
+            continue
+        for _ in range(1 + (rng.random() < 0.2)):  # and a fifth of the rest come twice
+            arrived += decoder.packet(0, "imu", packet, 12.02 + 0.02 * k) is not None
+    status = decoder.status(0)
+    assert (status.lost, status.samples) == (lost, 2 * arrived)
+    assert status.lost + status.samples == board.sequence
+
+
+def test_a_change_of_ranges_takes_effect_with_its_birth_only() -> None:
+    decoder, board = started()
+    packet = bytearray(board.imu(12.0))
+    packet[3] = 9  # configuration generation
+    assert decoder.packet(0, "imu", bytes(packet), 12.02) is None
+    decoder.packet(0, "state", birth(config_generation=9, accel_scale=2 * ACCEL_SCALE), 12.03)
+    batch = decoder.packet(0, "imu", bytes(packet), 12.04)
+    assert batch is not None and batch.acceleration_m_s2[0, 2] == pytest.approx(2 * 9.80665)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_same_packets_give_the_same_bits(seed: int) -> None:
+    """Noise, losses, duplicates, reboots and clock exchanges: a replay must not differ in a single bit."""
+
+    def stream() -> list[tuple[int, str, bytes, float]]:
+        rng = np.random.default_rng(seed)
+        boards = [Board(boot_id=10 + s, started_s=1.0 + s, drift=1e-5 * s) for s in range(4)]
+        packets: list[tuple[int, str, bytes, float]] = [(s, "state", birth(s, 10 + s), 9.0) for s in range(4)]
+        for k in range(400):
+            s, now = int(rng.integers(4)), 10.0 + 0.005 * k
+            arrival = now + 0.001 + rng.exponential(0.01)
+            if rng.random() < 0.1:
+                packets.append((s, "sync/rsp", boards[s].sync(now - 0.01, now - 0.004, now - 0.003), arrival))
+            elif rng.random() < 0.005:
+                boards[s] = Board(boot_id=100 + k, started_s=now)
+                packets.append((s, "state", birth(s, 100 + k), arrival))
+            else:
+                packets.extend([(s, "imu", boards[s].imu(now - 0.01), arrival)] * int(rng.integers(0, 3)))
+        return sorted(packets, key=lambda item: item[3])
+
+    def run() -> list[bytes]:
+        decoder = Decoder(robot())
+        out = [decoder.packet(*item) for item in stream()]
+        assert sum(batch is not None for batch in out) > 100
+        return [b"" if batch is None else batch.t_s.tobytes() + batch.acceleration_m_s2.tobytes() for batch in out]
+
+    assert run() == run()
