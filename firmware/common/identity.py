@@ -82,7 +82,7 @@ def take_crash() -> str:
     """The last line of the error that ended the previous run, once; empty when it ended otherwise."""
     try:
         with open(CRASH) as file:
-            line = file.read(200)
+            line: str = file.read(200)
         os.remove(CRASH)
         return line
     except OSError:

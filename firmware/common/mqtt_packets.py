@@ -110,7 +110,7 @@ class Parser:
     def feed(self, data: bytes) -> list[Packet]:
         """Take bytes, return complete packets; raises ProtocolError when the stream makes no sense."""
         self._buffer += data
-        found = []
+        found: list[Packet] = []
         while True:
             packet = self._next()
             if packet is None:

@@ -18,7 +18,7 @@ class SerialPort:
 
     def __init__(self) -> None:
         micropython.kbd_intr(-1)  # 0x03 is data here, not an interrupt
-        self._input = asyncio.StreamReader(sys.stdin.buffer)  # type: ignore[call-arg,arg-type]
+        self._input = asyncio.StreamReader(sys.stdin.buffer)
         self._output = sys.stdout.buffer
         self._pending = bytearray()
         self.frames = cobs.FrameReader()

@@ -4,12 +4,14 @@ import asyncio
 import gc
 import json
 
+from boards.board import Board
 from common import frames, ticks
 from common.i2c_bus import BusError
-from common.identity import Identity
+from common.identity import Identity, section
 from common.link import Link
 from common.ring import SampleRing
 from common.watchdog import Watchdog
+
 from strut.sampler import Sampler
 
 RING = 32  # samples, about 0.3 s: older ones are of no use to control
@@ -55,24 +57,28 @@ class StrutSampler(Sampler):
 class Strut:
     """One board, one sensor, one link."""
 
-    def __init__(self, identity: Identity, board: object) -> None:
+    def __init__(self, identity: Identity, board: Board) -> None:
         self.identity = identity
         self.board = board
         self.watchdog = Watchdog({"link": LINK_LIMIT_MS, "sampling": SAMPLING_LIMIT_MS})
-        self.bus = board.open_bus()  # type: ignore[attr-defined]  # boards are modules with the same functions
+        self.bus = board.open_bus()
         self.ring = SampleRing(RING)
-        self.sampler = StrutSampler(self.bus, board.open_sensor(self.bus), self.ring)  # type: ignore[attr-defined]
+        self.sampler = StrutSampler(self.bus, board.open_sensor(self.bus), self.ring)
         self.sampler.app = self
         self.link = StrutLink(
             identity,
             ["cfg", "sync/req"],
-            board.NODELAY,  # type: ignore[attr-defined]
-            board.POWER_SAVE_OFF,  # type: ignore[attr-defined]
+            board.NODELAY,
+            board.POWER_SAVE_OFF,
         )
         self.link.app = self
         self.batch = 2
         self.generation = 0
         self.uptime_s = 0
+        start = section(identity.settings, "imu")
+        if start:
+            start["generation"] = 1  # provisioned settings; a configuration over the link replaces them
+            self.apply(start)
         self._errors_told = 0
         self._frame = bytearray(frames.IMU_HEADER_SIZE + frames.IMU_SAMPLE_SIZE * MAX_BATCH)
 
@@ -91,25 +97,30 @@ class Strut:
             "config_generation": self.generation,
         }
 
+    def apply(self, table: object) -> int:
+        """Take a configuration; returns its generation; ValueError says what is wrong, nothing is changed then."""
+        if not isinstance(table, dict):
+            raise ValueError("not a JSON object")
+        for key in table:
+            if key not in ("generation", "batch", "accel_range_g", "gyro_range_dps"):
+                raise ValueError("unknown key %s" % key)
+        generation = _choice(table, "generation", range(1, 65536), 0)
+        batch = _choice(table, "batch", range(1, MAX_BATCH + 1), 2)
+        accel = _choice(table, "accel_range_g", (2, 4, 8, 16), 4)
+        gyro = _choice(table, "gyro_range_dps", (125, 250, 500, 1000, 2000), 500)
+        self.generation = generation
+        self.batch = batch
+        self.sampler.set_ranges(accel, gyro)
+        return generation
+
     def configure(self, payload: bytes) -> None:
         """Check a configuration, take it, say so."""
         generation = 0
         problem = ""
         try:
-            table = json.loads(payload)
-            generation = _choice(table, "generation", range(1, 65536), 0)
-            batch = _choice(table, "batch", range(1, MAX_BATCH + 1), 2)
-            accel = _choice(table, "accel_range_g", (2, 4, 8, 16), 4)
-            gyro = _choice(table, "gyro_range_dps", (125, 250, 500, 1000, 2000), 500)
-            for key in table:
-                if key not in ("generation", "batch", "accel_range_g", "gyro_range_dps"):
-                    raise ValueError("unknown key %s" % key)
-        except (ValueError, AttributeError, TypeError) as error:
-            problem = str(error) or "not a JSON object"
-        else:
-            self.generation = generation
-            self.batch = batch
-            self.sampler.set_ranges(accel, gyro)
+            generation = self.apply(json.loads(payload))
+        except ValueError as error:
+            problem = str(error) or "not JSON"
         answer = {
             "boot_id": self.identity.boot_id,
             "generation": generation,
@@ -166,7 +177,7 @@ class Strut:
     def health(self) -> dict[str, object]:
         """Counters since boot."""
         try:
-            battery = self.board.battery_mv(self.bus)  # type: ignore[attr-defined]
+            battery = self.board.battery_mv(self.bus)
         except BusError:
             battery = None
         return {
@@ -195,7 +206,7 @@ class Strut:
     async def run(self) -> None:
         """For ever: link, sampling and care side by side; an error in one ends all, and the board starts again."""
         try:
-            self.board.power_up(self.bus)  # type: ignore[attr-defined]
+            self.board.power_up(self.bus)
         except BusError:
             self.bus.recover()
         await asyncio.gather(self.link.run(), self.sampler.run(), self.tend())
@@ -208,6 +219,6 @@ def _choice(table: dict[str, object], key: str, allowed: "range | tuple[int, ...
     return value
 
 
-async def main(identity: Identity, board: object) -> None:
+async def main(identity: Identity, board: Board) -> None:
     """Run the strut; ends only with an error."""
     await Strut(identity, board).run()

@@ -5,6 +5,7 @@ import asyncio
 from common import ticks
 from common.i2c_bus import BusError, I2CBus
 from common.ring import SampleRing
+
 from strut.sensor import RAW_SIZE, Sensor, SensorError
 
 SILENT_PERIODS = 30  # no new sample for this many periods: set the sensor up again

@@ -5,19 +5,21 @@ import gc
 import json
 
 import machine
-
+from boards.board import Board
 from common import actuator, frames, store, ticks
 from common.actuator import ActuatorConfig, ActuatorOwner
 from common.i2c_bus import BusError
 from common.identity import Identity
 from common.serial_port import SerialPort
 from common.watchdog import Watchdog
+
 from valve.converters import SETPOINT_FULL_SCALE, UNIT_PA, ValveConverters
 
 CONFIG = "/config.json"
 KIND = 1  # of board, in telemetry
 TICK_MS = 10
 TICKS_PER_TELEMETRY = 2
+TICKS_PER_FEED = 10
 TICKS_PER_HEALTH = 100
 CONTROL_LIMIT_MS = 500
 MAX_CHANNELS = 8
@@ -26,7 +28,7 @@ MAX_CHANNELS = 8
 class ValveBoard:
     """One board. The control task owns outputs and watchdog; the receive task only changes the owner's targets."""
 
-    def __init__(self, identity: Identity, board: object) -> None:
+    def __init__(self, identity: Identity, board: Board) -> None:
         self.identity = identity
         channels = identity.settings.get("channels", MAX_CHANNELS)
         if not isinstance(channels, int) or not 1 <= channels <= MAX_CHANNELS:
@@ -40,9 +42,9 @@ class ValveBoard:
             cause = actuator.CRASH
         self.start_cause = cause
         self.owner = ActuatorOwner(channels, identity.boot_id, self._load(), cause)
-        self.bus = board.open_bus()  # type: ignore[attr-defined]  # boards are modules with the same functions
+        self.bus = board.open_bus()
         self.converters = ValveConverters(self.bus, channels)
-        self.stop_pin = machine.Pin(board.STOP_PIN, machine.Pin.IN, machine.Pin.PULL_UP)  # type: ignore[attr-defined]
+        self.stop_pin = machine.Pin(board.STOP_PIN, machine.Pin.IN, machine.Pin.PULL_UP)
         self.port = SerialPort()
         self.watchdog = Watchdog({"control": CONTROL_LIMIT_MS})
         self.measured = [0] * channels
@@ -177,8 +179,8 @@ class ValveBoard:
             for kind, payload in received:
                 self.take(kind, payload, now)
 
-    def control(self, now: int, elapsed_us: int) -> None:
-        """One tick: expiry and slew, outputs, measurements."""
+    def control(self, now: int) -> None:
+        """One tick: expiry and slew, outputs."""
         owner = self.owner
         owner.tick(now, bool(self.stop_pin.value()))
         try:
@@ -189,10 +191,13 @@ class ValveBoard:
             owner.latch(actuator.OUTPUT_FAULT)
             self.converters.forget()
             self.bus.recover()
+
+    def measure(self, elapsed_us: int) -> None:
+        """Read all pressures and compare them with the outputs."""
         try:
             self.converters.read(self.measured)
             self.hardware_faults &= ~actuator.F_MEASUREMENT
-            owner.follow(self.measured, elapsed_us)
+            self.owner.follow(self.measured, elapsed_us)
         except BusError:
             self.hardware_faults |= actuator.F_MEASUREMENT
 
@@ -202,16 +207,17 @@ class ValveBoard:
         before = due = ticks.now()
         while True:
             now = ticks.now()
-            elapsed_us = ticks.diff(now, before)
-            self.loop_max_ms = max(self.loop_max_ms, elapsed_us // 1000)
+            self.loop_max_ms = max(self.loop_max_ms, ticks.diff(now, before) // 1000)
             before = now
-            self.control(now, elapsed_us)
+            self.control(now)
             self.watchdog.beat("control")
-            self.watchdog.feed()
             self.port.flush()
             count += 1
             if count % TICKS_PER_TELEMETRY == 0:
+                self.measure(TICK_MS * TICKS_PER_TELEMETRY * 1000)
                 self.port.send(frames.TELEMETRY, self.telemetry(ticks.now()))
+            if count % TICKS_PER_FEED == 0:
+                self.watchdog.feed()
             if count % TICKS_PER_HEALTH == 0:
                 self.uptime_s += TICK_MS * TICKS_PER_HEALTH // 1000
                 self.port.send(frames.HEALTH, self.health())
@@ -224,8 +230,8 @@ class ValveBoard:
             await asyncio.sleep_ms(max(0, wait_us // 1000))
 
 
-async def main(identity: Identity, board: object) -> None:
+async def main(identity: Identity, board: Board) -> None:
     """Run the board; ends only with an error, which the next boot reports latched."""
     valves = ValveBoard(identity, board)
-    valves.control(ticks.now(), 0)  # safe set-points before anybody can talk to us
+    valves.control(ticks.now())  # safe set-points before anybody can talk to us
     await asyncio.gather(valves.run(), valves.receive())

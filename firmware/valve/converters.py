@@ -25,19 +25,20 @@ class ValveConverters:
     def write(self, setpoints: list[float]) -> None:
         """Output all set-points; a converter whose codes have not changed is left alone."""
         for chip in range(len(self._written)):
-            data = bytearray(2 * DAC_CHANNELS)
+            codes = bytearray(2 * DAC_CHANNELS)
             for index in range(DAC_CHANNELS):
                 channel = chip * DAC_CHANNELS + index
                 code = 0
                 if channel < self._channels:
                     code = int(setpoints[channel] * CODE_MAX / SETPOINT_FULL_SCALE + 0.5)
                     code = min(max(code, 0), CODE_MAX)
-                data[2 * index] = code >> 8  # fast write, power-down bits 0
-                data[2 * index + 1] = code & 0xFF
+                codes[2 * index] = code >> 8  # fast write, power-down bits 0
+                codes[2 * index + 1] = code & 0xFF
+            data = bytes(codes)
             if data != self._written[chip]:
                 self._written[chip] = None
                 self._bus.send(DAC_ADDRESS + chip, data)
-                self._written[chip] = bytes(data)
+                self._written[chip] = data
 
     def forget(self) -> None:
         """After a bus failure nothing is known of the outputs: write them all next time."""

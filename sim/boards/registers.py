@@ -60,6 +60,8 @@ class ImuSetup:
 def create(path: Path) -> None:
     """A fresh register file of zeros; a running board that maps the old one does not see it."""
     path.write_bytes(bytes(SIZE))
+    with BoardRegisters(path) as registers:
+        registers.set_battery(4000)
 
 
 class BoardRegisters:

@@ -4,7 +4,9 @@ asyncio is imported before the time shim on purpose: its C core compares ticks w
 on a board equals the masked one and here does not.
 """
 
-import asyncio  # noqa: F401
+# ruff: noqa: PTH123 (MicroPython has no pathlib)
+
+import asyncio
 import asyncio.core  # noqa: F401
 import sys
 

@@ -1,5 +1,7 @@
 """`machine` of a virtual board: pins, I2C with register maps, watchdog, identity; the rest is the interpreter's own."""
 
+# ruff: noqa: PTH123 (MicroPython has no pathlib)
+
 import errno
 import json
 import struct

@@ -1,5 +1,7 @@
 """The board's side of the register file (sim/boards/registers.py has the layout); runs on MicroPython."""
 
+# ruff: noqa: PTH123, SIM115 (MicroPython has no pathlib)
+
 import struct
 
 PATH = "/sim/registers.bin"

@@ -1,5 +1,7 @@
 """`time` of a virtual board: ticks that wrap at 2**30, start anywhere and drift like a cheap oscillator."""
 
+# ruff: noqa: PTH123 (MicroPython has no pathlib)
+
 import json
 
 import utime
