@@ -1,0 +1,140 @@
+"""Pressure control: a vectorised PI on cable lengths, projected on what struts allow, around the pressures of the goal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+from msgspec import Meta
+
+from onboard.config import Section
+from onboard.control.reachable import ReachableSpace
+from onboard.errors import NotANumberError
+from onboard.messages import EstimateFlag, Floats, PoseEstimate, Posture, Setpoints, frozen
+
+if TYPE_CHECKING:
+    from onboard.robot import RobotSpec
+
+NOT_FOR_INTEGRATION = EstimateFlag.UNCERTAIN | EstimateFlag.LOST | EstimateFlag.COASTING
+LONGEST_TICK_S = 0.1  # after a longer gap the integrator advances by this much only
+RATE_FILTER_S = 0.05  # low-pass of length rates
+
+
+class CablePressureConfig(Section, frozen=True):
+    """[controller] type "cable_pressure_pi". Defaults were tuned on the MuJoCo plant (docs/safety.md, "How it is driven").
+
+    proportional_pa_per_m, integral_pa_per_m_s: pressure per reachable length error; a cable that is too long pulls harder.
+    damping_pa_s_per_m: per reachable length rate. goal_speed_m_per_s: the fastest cable's speed on the way to a new goal;
+    shortest_move_s: and no move is quicker than this. deadband_m: RMS error of a module below which nothing is integrated,
+    so that friction does not make the arm hunt. max_rate_pa_per_s: of any set-point. integral_limit_pa: of the integrator.
+    integrate_max_sigma_m: tip uncertainty above which nothing is integrated.
+    """
+
+    proportional_pa_per_m: Annotated[float, Meta(ge=0.0, le=1e9)] = 4.0e6
+    integral_pa_per_m_s: Annotated[float, Meta(ge=0.0, le=1e9)] = 6.0e6
+    damping_pa_s_per_m: Annotated[float, Meta(ge=0.0, le=1e9)] = 1.0e6
+    goal_speed_m_per_s: Annotated[float, Meta(gt=0.0, le=10.0)] = 0.02
+    shortest_move_s: Annotated[float, Meta(ge=0.0, le=60.0)] = 1.0
+    deadband_m: Annotated[float, Meta(ge=0.0, le=0.1)] = 0.0002
+    max_rate_pa_per_s: Annotated[float, Meta(gt=0.0, le=1e8)] = 5.0e5
+    integral_limit_pa: Annotated[float, Meta(ge=0.0, le=1e7)] = 2.5e5
+    integrate_max_sigma_m: Annotated[float, Meta(gt=0.0, le=1.0)] = 0.05
+
+    def build(self, spec: RobotSpec) -> CablePressureControl:
+        """The controller of this robot."""
+        return CablePressureControl(self, spec)
+
+
+class CablePressureControl:
+    """The goal's lengths are approached along a smooth path; errors act on the cylinders of their own module.
+
+    set-point = feed-forward + P e + I + D rate, with e the reachable part of (length - wanted length). The feed-forward goes
+    smoothly from what the valves had when the goal was set to the goal's own pressures.
+    """
+
+    def __init__(self, config: CablePressureConfig, spec: RobotSpec) -> None:
+        assert spec.actuators is not None  # the loader asks for valves where there is a controller
+        self._config, self._valves = config, spec.actuators
+        self._space = ReachableSpace(spec.structure)
+        self._cylinders = np.array(spec.structure.cylinders, dtype=np.int64)
+        self._cables = spec.structure.cable_count
+        self._per_module = self._cables // spec.structure.modules
+        self.reset(np.full(len(self._cylinders), spec.actuators.rest_pressure_pa))
+
+    def reset(self, measured: Floats) -> None:
+        """Forget goal and integrator; the next set-points start from `measured` (A,) [Pa]; NaN entries from rest pressure."""
+        start = np.where(np.isfinite(measured), measured, self._valves.rest_pressure_pa)
+        self._output = np.clip(start, self._valves.min_pressure_pa, self._valves.max_pressure_pa)
+        self._integral = np.zeros(self._cables)
+        self._goal: Posture | None = None
+        self._last_s: float | None = None
+        self._last_length: Floats | None = None
+        self._rate = np.zeros(self._cables)
+        self.saturated = 0
+
+    def update(self, estimate: PoseEstimate, measured: Floats, goal: Posture) -> Setpoints:
+        """Set-points (A,) [Pa] at `estimate.t_s`; raises NotANumberError for an estimate or goal that is not finite."""
+        length = estimate.cable_length_m
+        if not (np.isfinite(length).all() and np.isfinite(estimate.cable_jacobian).all()):
+            raise NotANumberError("cable lengths of the estimate are not all numbers")
+        if goal is not self._goal:
+            self._set_out(estimate, goal)
+        t_s = estimate.t_s
+        dt_s = 0.0 if self._last_s is None else min(max(t_s - self._last_s, 0.0), LONGEST_TICK_S)
+        basis = self._space.basis(estimate)
+        share = self._progress(t_s)
+        wanted = self._from_length + share * (goal.cable_length_m - self._from_length)
+        error = self._space.project(basis, length - wanted)
+        self._measure_rate(length, dt_s)
+        config = self._config
+        forward = self._from_pressure + share * (goal.pressure_pa - self._from_pressure)
+        direct = config.proportional_pa_per_m * error + config.damping_pa_s_per_m * self._space.project(basis, self._rate)
+        step = self._integrable(estimate) * config.integral_pa_per_m_s * dt_s * self._beyond_deadband(error)
+        integral = np.clip(self._integral + step, -config.integral_limit_pa, config.integral_limit_pa)
+        asked = forward + (direct + integral)[self._cylinders]
+        issued = self._limit(asked, dt_s)
+        # Where a limit holds a set-point back, the integrator may not push further against it.
+        pushing = np.zeros(self._cables, dtype=np.bool_)
+        pushing[self._cylinders] = (asked - issued) * step[self._cylinders] > 0.0
+        self.saturated = int(np.count_nonzero(asked != issued))
+        self._integral = self._space.project(basis, np.where(pushing, self._integral, integral))
+        self._output, self._last_s = issued, t_s
+        return Setpoints(t_s, frozen(issued), f"posture:{goal.name}")
+
+    def _set_out(self, estimate: PoseEstimate, goal: Posture) -> None:
+        """A new goal: the way to it starts at the present lengths and pressures, without a jump."""
+        if not (np.isfinite(goal.cable_length_m).all() and np.isfinite(goal.pressure_pa).all()):
+            raise NotANumberError(f"posture {goal.name!r} holds a value that is not a number")
+        self._goal, self._start_s = goal, estimate.t_s
+        self._from_length = estimate.cable_length_m.copy()
+        self._from_pressure = self._output.copy()
+        self._integral = np.zeros(self._cables)
+        farthest = float(np.abs(goal.cable_length_m - self._from_length).max())
+        # A quintic's greatest speed is 15/8 of its mean speed.
+        self._move_s = max(self._config.shortest_move_s, 1.875 * farthest / self._config.goal_speed_m_per_s)
+
+    def _progress(self, t_s: float) -> float:
+        """Share of the way that should be done by now: a quintic without jerk at its ends."""
+        x = min(max((t_s - self._start_s) / self._move_s, 0.0), 1.0) if self._move_s > 0.0 else 1.0
+        return x * x * x * (10.0 - 15.0 * x + 6.0 * x * x)
+
+    def _measure_rate(self, length: Floats, dt_s: float) -> None:
+        if self._last_length is not None and dt_s > 0.0:
+            self._rate += min(1.0, dt_s / RATE_FILTER_S) * ((length - self._last_length) / dt_s - self._rate)
+        self._last_length = length
+
+    def _integrable(self, estimate: PoseEstimate) -> float:
+        poor = estimate.flags & NOT_FOR_INTEGRATION or not estimate.tip_sigma_m <= self._config.integrate_max_sigma_m
+        return 0.0 if poor else 1.0
+
+    def _beyond_deadband(self, error: Floats) -> Floats:
+        by_module = error.reshape(-1, self._per_module)
+        rms = np.sqrt(np.mean(by_module**2, axis=1, keepdims=True))
+        kept = np.maximum(0.0, 1.0 - self._config.deadband_m / np.maximum(rms, 1e-12))
+        return (by_module * kept).reshape(-1)
+
+    def _limit(self, asked: Floats, dt_s: float) -> Floats:
+        step = self._config.max_rate_pa_per_s * dt_s
+        near = np.clip(asked, self._output - step, self._output + step)
+        inside: Floats = np.clip(near, self._valves.min_pressure_pa, self._valves.max_pressure_pa)
+        return inside
