@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
+import paho.mqtt.client as mqtt
+from paho.mqtt.enums import CallbackAPIVersion
 
 from onboard.config import convert
 from onboard.link.board_json import Birth
@@ -92,3 +98,42 @@ class Board:
                 round(asked_s * 1e9), self.boot_id, self.ticks(heard_s) & TICKS_MASK, self.ticks(answered_s) & TICKS_MASK
             )
         )
+
+
+class Client:
+    """A plain MQTT client in a thread of its own: stands for boards, strangers and intruders."""
+
+    def __init__(self, port: int, username: str | None = None, password: str | None = None, client_id: str = "") -> None:
+        self.received: list[tuple[str, bytes, bool]] = []
+        self._mqtt = mqtt.Client(CallbackAPIVersion.VERSION2, client_id=client_id)
+        if username is not None:
+            self._mqtt.username_pw_set(username, password)
+        self._connected = threading.Event()
+        self.refused = ""
+        self._mqtt.on_connect = self._on_connect
+        self._mqtt.on_message = lambda _client, _data, m: self.received.append((m.topic, m.payload, m.retain))
+        self._mqtt.connect("127.0.0.1", port, keepalive=30)
+        self._mqtt.loop_start()
+        if not self._connected.wait(10.0):
+            raise TimeoutError("the broker does not answer")
+
+    def _on_connect(self, _client: object, _data: object, _flags: object, code: Any, _properties: object = None) -> None:
+        self.refused = str(code) if code.is_failure else ""
+        self._connected.set()
+
+    def publish(self, topic: str, payload: bytes, qos: int = 0, retain: bool = False) -> None:
+        self._mqtt.publish(topic, payload, qos, retain)
+
+    def subscribe(self, topic: str) -> None:
+        self._mqtt.subscribe(topic, 1)
+
+    def close(self) -> None:
+        self._mqtt.disconnect()
+        self._mqtt.loop_stop()
+
+
+async def until(condition: Callable[[], bool], timeout_s: float = 15.0) -> None:
+    """Wait on the event loop until `condition` holds; TimeoutError when it does not in time."""
+    async with asyncio.timeout(timeout_s):
+        while not condition():  # noqa: ASYNC110 (what is waited for lies in threads and other processes)
+            await asyncio.sleep(0.01)

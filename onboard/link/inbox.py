@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from dataclasses import dataclass
+from heapq import merge
 from typing import Protocol
 
 from onboard.clock import Clock, wait_s
@@ -26,12 +27,13 @@ class IncomingMessage(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """One message as it came. payload is bytes; retained: stored by the broker, of unknown age."""
+    """One message as it came. retained: stored by the broker, of unknown age. number: how many came before."""
 
     topic: str
     payload: bytes
     retained: bool
     received_s: float
+    number: int
 
 
 class Inbox:
@@ -53,7 +55,7 @@ class Inbox:
         """Take a message, stamp it, drop the oldest of its queue if that is full."""
         now_s = self._clock.now_s()
         payload = message.payload if isinstance(message.payload, bytes) else b""
-        arrival = Arrival(str(message.topic), payload, bool(message.retain), now_s)
+        arrival = Arrival(str(message.topic), payload, bool(message.retain), now_s, self.count)
         if not arrival.retained:
             self.last_live_s = now_s
         queue = self._data if arrival.topic.endswith("/imu") else self._other
@@ -68,7 +70,7 @@ class Inbox:
         return len(self._data) + len(self._other)
 
     async def get(self) -> list[Arrival]:
-        """Wait for something, let the socket run empty, then take everything: other messages first, each in order."""
+        """Wait for something, let the socket run empty, then take everything in the order of arrival."""
         await self._something.wait()
         start_s, seen = self._clock.now_s(), -1
         while seen != self.count and self._clock.now_s() - start_s < SETTLE_S:
@@ -78,8 +80,8 @@ class Inbox:
         return self.take()
 
     def take(self) -> list[Arrival]:
-        """Everything that waits, now."""
-        taken = [*self._other, *self._data]
+        """Everything that waits, now, in the order of arrival."""
+        taken = list(merge(self._other, self._data, key=lambda arrival: arrival.number))
         self._other.clear()
         self._data.clear()
         self._something.clear()

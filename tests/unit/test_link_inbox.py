@@ -46,13 +46,16 @@ def test_memory_is_bounded_however_long_nobody_reads() -> None:
     assert inbox.dropped == 40_000 - inbox.qsize()
 
 
-def test_data_never_crowd_out_a_birth_and_a_birth_comes_first() -> None:
+def test_data_never_crowd_out_a_birth_and_the_order_of_arrival_holds() -> None:
     inbox = Inbox(SimulatedClock(), 20)
     inbox.put_nowait(message("p/v1/s/state", b"birth"))
-    for _ in range(1000):
+    for k in range(1000):
         inbox.put_nowait(message("p/v1/s/imu"))
+        if k == 989:
+            inbox.put_nowait(message("p/v1/s/health", b"late"))
     taken = inbox.take()
-    assert taken[0].payload == b"birth" and len(taken) == 21
+    assert taken[0].payload == b"birth" and len(taken) == 22
+    assert [arrival.payload for arrival in taken].index(b"late") == 11
 
 
 def test_the_reader_waits_and_gets_everything_that_came() -> None:

@@ -1,0 +1,290 @@
+"""The session against a broker that dies, freezes, is taken, holds old messages or carries foreign ones."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from onboard.clock import WallClock
+from onboard.errors import LinkError
+from onboard.link.board_json import StrutConfig
+from onboard.link.broker import EmbeddedBroker
+from onboard.link.decode import Decoder
+from onboard.link.passwords import create_passwords
+from onboard.link.session import Session
+from onboard.robot import RobotSpec
+from tests.link_support import Board, Client, birth, robot, until
+
+Packet = tuple[int, str, bytes, float]
+
+
+@pytest.fixture
+def broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker("prestress/manipulator", 0) as running:
+        yield running
+
+
+@asynccontextmanager
+async def session(broker: EmbeddedBroker, spec: RobotSpec | None = None) -> AsyncIterator[tuple[Session, list[Packet]]]:
+    """A running session, connected, and the packets that it hands on."""
+    spec = spec or robot()
+    packets: list[Packet] = []
+    link = Session(spec, broker.endpoint, WallClock(), lambda *packet: packets.append(packet), Decoder(spec))
+    task = asyncio.create_task(link.run())
+    try:
+        await until(lambda: link.connected or task.done())
+        yield link, packets
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+def topic(strut: int, kind: str) -> str:
+    return f"prestress/manipulator/v1/strut{strut:02d}/{kind}"
+
+
+def test_packets_come_through_with_their_strut_kind_and_time(broker: EmbeddedBroker) -> None:
+    async def scenario() -> None:
+        async with session(broker) as (link, packets):
+            board, client = Board(), Client(broker.port)
+            before = time.monotonic()
+            client.publish(topic(3, "state"), birth(3), 1, retain=True)
+            client.publish(topic(3, "imu"), board.imu(1.0))
+            client.publish(topic(19, "health"), b"{}")
+            await until(lambda: len(packets) == 3)
+            client.close()
+            assert [(strut, kind) for strut, kind, _, _ in packets] == [(3, "state"), (3, "imu"), (19, "health")]
+            assert all(before <= received <= time.monotonic() for *_, received in packets)
+            assert link.refused.total() == 0
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("size", [0, 1, 125, 126, 127, 128, 129, 4096])
+def test_payloads_are_exact_at_every_length(broker: EmbeddedBroker, size: int) -> None:
+    async def scenario() -> None:
+        async with session(broker) as (_, packets):
+            client, payload = Client(broker.port), os.urandom(size)
+            client.publish(topic(0, "health"), payload)
+            await until(lambda: bool(packets))
+            client.close()
+            assert packets[0][2] == payload
+
+    asyncio.run(scenario())
+
+
+def test_what_cannot_be_right_is_refused_and_counted(broker: EmbeddedBroker) -> None:
+    async def scenario() -> None:
+        async with session(broker) as (link, packets):
+            client = Client(broker.port)
+            client.publish(topic(0, "imu"), bytes(16_384))
+            client.publish(topic(0, "state"), bytes(70_000))
+            for name in ("grün", "strut99", "a b", "x" * 60_000):
+                client.publish(f"prestress/manipulator/v1/{name}/imu", b"x")
+            client.publish("prestress/manipulator/v1/strut00/cmd", b"x")  # not subscribed
+            client.publish(topic(0, "imu"), b"last")
+            await until(lambda: bool(packets))
+            client.close()
+            assert [packet[2] for packet in packets] == [b"last"]
+            assert dict(link.refused) == {"oversized": 2, "stranger": 4}
+            assert {"grün", "strut99", "a b"} <= link.strangers
+
+    asyncio.run(scenario())
+
+
+def test_retained_messages_are_never_taken_for_news_except_births(broker: EmbeddedBroker) -> None:
+    async def scenario() -> None:
+        client = Client(broker.port)
+        for kind in ("imu", "health", "cfg/ack", "sync/rsp", "state"):
+            client.publish(topic(0, kind), b"old", 1, retain=True)
+        await asyncio.sleep(0.3)
+        async with session(broker) as (link, packets):
+            client.publish(topic(0, "imu"), b"new", 1, retain=True)
+            await until(lambda: link.refused["retained"] == 4 and len(packets) == 2)
+            assert sorted(packet[2] for packet in packets) == [b"new", b"old"]
+        client.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_broker_that_is_killed_and_started_again_is_found_again() -> None:
+    async def scenario() -> None:
+        first = EmbeddedBroker("prestress/manipulator", 0)
+        first.start()
+        async with session(first) as (link, packets):
+            assert first.pid is not None
+            os.kill(first.pid, signal.SIGKILL)
+            first.stop()
+            await until(lambda: not link.connected)
+            await asyncio.sleep(0.6)
+            with EmbeddedBroker("prestress/manipulator", first.port):
+                await until(lambda: link.connected)
+                client = Client(first.port)
+                client.publish(topic(0, "imu"), b"again")
+                await until(lambda: bool(packets))
+                client.close()
+                assert link.connects == 2
+
+    asyncio.run(scenario())
+
+
+def test_a_frozen_broker_is_noticed_and_left_and_found_again(broker: EmbeddedBroker) -> None:
+    async def scenario() -> None:
+        async with session(broker, robot(keepalive_s=1)) as (link, packets):
+            client = Client(broker.port)
+            client.publish(topic(0, "imu"), b"before")
+            await until(lambda: bool(packets))
+            assert broker.pid is not None
+            os.kill(broker.pid, signal.SIGSTOP)
+            try:
+                await until(lambda: not link.connected, 8.0)
+                await asyncio.sleep(2.5)  # connecting to it hangs and must be given up
+                assert not link.connected
+            finally:
+                os.kill(broker.pid, signal.SIGCONT)
+            await until(lambda: link.connected)
+            packets.clear()
+            client.publish(topic(0, "imu"), b"after")
+            await until(lambda: any(packet[2] == b"after" for packet in packets))
+            client.close()
+
+    asyncio.run(scenario())
+
+
+def test_configurations_are_retained_and_sent_again_after_a_reconnect(broker: EmbeddedBroker) -> None:
+    async def scenario() -> None:
+        async with session(broker) as (link, _):
+            link.configure(5, StrutConfig(generation=3, batch=4))
+            await asyncio.sleep(0.3)
+            late = Client(broker.port)
+            late.subscribe(topic(5, "cfg"))
+            await until(lambda: bool(late.received))
+            late.close()
+            name, payload, retained = late.received[0]
+            assert name == topic(5, "cfg") and retained and b'"batch":4' in payload
+
+    asyncio.run(scenario())
+
+
+def test_boards_are_asked_for_their_clocks(broker: EmbeddedBroker) -> None:
+    async def scenario() -> None:
+        client = Client(broker.port)
+        client.subscribe("prestress/manipulator/v1/+/sync/req")
+        async with session(broker, robot(sync_period_ms=500)):
+            await until(lambda: len({name for name, _, _ in client.received}) == 20, 5.0)
+        client.close()
+        assert not any(retained for _, _, retained in client.received)
+
+    asyncio.run(scenario())
+
+
+def test_a_blocked_event_loop_gets_the_newest_and_says_what_it_lost(broker: EmbeddedBroker) -> None:
+    async def scenario() -> None:
+        async with session(broker, robot(queue=100)) as (link, packets):
+            client = Client(broker.port)
+            client.publish(topic(0, "imu"), b"-1")
+            await until(lambda: bool(packets))
+            packets.clear()
+            time.sleep(0.2)  # noqa: ASYNC251 (the loop is blocked on purpose)
+            start = time.monotonic()
+            for k in range(800):
+                client.publish(topic(0, "imu"), str(k).encode())
+                time.sleep(max(0.0, start + k / 400 - time.monotonic()))  # noqa: ASYNC251
+            await until(lambda: bool(packets) and packets[-1][2] == b"799", 5.0)
+            client.close()
+            assert len(packets) + link.dropped == 800
+            assert len({packet[2] for packet in packets}) == len(packets)
+
+    asyncio.run(scenario())
+
+
+def test_an_error_in_the_reader_is_not_swallowed(broker: EmbeddedBroker) -> None:
+    async def scenario() -> None:
+        spec = robot()
+
+        def fail(*_: object) -> None:
+            raise ZeroDivisionError("reader")
+
+        link = Session(spec, broker.endpoint, WallClock(), fail, Decoder(spec))
+        task = asyncio.create_task(link.run())
+        await until(lambda: link.connected)
+        client = Client(broker.port)
+        client.publish(topic(0, "imu"), b"x")
+        with pytest.raises(ExceptionGroup) as caught:
+            await asyncio.wait_for(task, 5.0)
+        assert caught.group_contains(ZeroDivisionError)
+        client.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_taken_port_is_said_plainly() -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(LinkError, match=rf"port {port} .*--broker mqtt://127\.0\.0\.1:{port}"):
+            EmbeddedBroker("prestress/manipulator", port).start()
+
+
+def test_the_broker_listens_on_loopback_only(broker: EmbeddedBroker) -> None:
+    listening = Path("/proc/net/tcp").read_text()
+    assert f"0100007F:{broker.port:04X}" in listening
+    assert f"00000000:{broker.port:04X}" not in listening
+
+
+def test_a_killed_daemon_takes_its_broker_along() -> None:
+    code = (
+        "import sys, time; from onboard.link.broker import EmbeddedBroker\n"
+        "b = EmbeddedBroker('p', 0); b.start(); print(b.port, b.pid, flush=True); time.sleep(60)"
+    )
+    daemon = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert daemon.stdout is not None
+    port, pid = (int(part) for part in daemon.stdout.readline().split())
+    socket.create_connection(("127.0.0.1", port), 5.0).close()
+    daemon.kill()
+    daemon.wait()
+    daemon.stdout.close()
+    deadline = time.monotonic() + 10.0
+    while Path(f"/proc/{pid}/cmdline").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    with pytest.raises(OSError):
+        socket.create_connection(("127.0.0.1", port), 1.0)
+
+
+def test_on_the_network_everybody_needs_a_password_and_keeps_to_its_topics(tmp_path: Path) -> None:
+    passwords = tmp_path / "passwords"
+    known = create_passwords(passwords, ["strut00", "strut01"])
+
+    async def scenario() -> None:
+        with EmbeddedBroker("prestress/manipulator", 0, lan=True, passwords=passwords, boards=["strut00"]) as lan:
+            for name, password in ((None, None), ("strut00", "wrong"), ("strut00", known["strut01"]), ("nobody", "x")):
+                intruder = Client(lan.port, name, password)
+                assert intruder.refused
+                intruder.close()
+            async with session(lan) as (link, packets):
+                board = Client(lan.port, "strut00", known["strut00"])
+                assert not board.refused
+                board.subscribe(topic(0, "cfg"))
+                await asyncio.sleep(0.2)
+                board.publish(topic(1, "imu"), b"forged")
+                board.publish(topic(0, "cfg"), b"forged", 1, retain=True)
+                board.publish(topic(0, "imu"), b"own")
+                link.configure(0, StrutConfig(generation=1))
+                await until(lambda: bool(packets) and bool(board.received))
+                assert [packet[2] for packet in packets] == [b"own"]
+                assert all(payload != b"forged" for _, payload, _ in board.received)
+                board.close()
+
+    asyncio.run(scenario())
