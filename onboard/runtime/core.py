@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from onboard.control.teaching import Teacher
 from onboard.errors import EstimationError, SafetyError
-from onboard.link.decode import PacketDecoder
+from onboard.link.decode import Decoder
+from onboard.link.slots import LatestSlots
 from onboard.messages import BoardReport, Floats, PoseEstimate, Posture, Setpoints, frozen
 from onboard.ports import ActuatorSink, Controller, Estimator, OrientationSource, Recorder
 from onboard.robot import RobotSpec
@@ -54,14 +54,19 @@ class Core:
     def __init__(self, spec: RobotSpec, sink: ActuatorSink, recorder: Recorder, epoch_start: int = 0) -> None:
         self.spec = spec
         self._sink, self._recorder = sink, recorder
-        self.decoder = PacketDecoder(spec)
+        self.decoder = Decoder(spec)
+        self.slots = LatestSlots(len(spec.struts))
         self.orientation: OrientationSource = spec.orientation.build(spec)
         self.estimator: Estimator = spec.estimator.build(spec)
         self.supervisor = Supervisor(spec, epoch_start)
         self.monitor = ConditionMonitor(spec)
         self.controller: Controller | None = spec.controller.build(spec) if spec.actuators else None
         self.governor = Governor(spec, sink) if spec.actuators else None
-        self._teacher = Teacher(spec) if spec.actuators else None
+        self._teacher = None
+        if spec.actuators:
+            from onboard.control.teaching import Teacher
+
+            self._teacher = Teacher(spec)
         self.estimate: PoseEstimate | None = None
         self.command: Setpoints | None = None
         self.goal: Posture | None = None
@@ -74,13 +79,15 @@ class Core:
     def packet(self, strut: int, kind: str, payload: bytes, received_s: float) -> None:
         """A raw packet of a strut's board; wrong ones are counted by the decoder and change nothing."""
         self._recorder.write(schemas.PACKET, received_s, schemas.packet(strut, kind, payload, received_s))
-        batch = self.decoder.decode(strut, kind, payload, received_s)
+        batch = self.decoder.packet(strut, kind, payload, received_s)
         if batch is not None:
-            self.orientation.add(batch)
+            self.slots.put(batch)
 
     def estimator_tick(self, t_s: float, skipped: int = 0) -> PoseEstimate | None:
         """One estimate at the scheduled time `t_s`; None while no strut was ever seen."""
         self._tick("estimator", t_s, skipped)
+        for batch in self.slots.take():
+            self.orientation.add(batch)
         try:
             estimate = self.estimator.update(self.orientation.observe(t_s))
         except EstimationError:
@@ -122,7 +129,7 @@ class Core:
             not_finite=self.governor.not_finite if self.governor else False,
             ticks=totals.ticks,
             overruns=totals.overruns,
-            packets_refused=self.decoder.refused_total,
+            packets_refused=sum(sum(self.decoder.status(k).refused.values()) for k in range(len(self.spec.struts))),
             link_down=totals.link_down,
             recorder_failed=totals.recorder_failed,
         )
@@ -179,6 +186,10 @@ class Core:
     def reports(self) -> Mapping[str, BoardReport]:
         """The newest report of every actuator board."""
         return self._reported
+
+    def record_to(self, recorder: Recorder) -> None:
+        """Write everything from now on to another recorder."""
+        self._recorder = recorder
 
     def take_outcome(self) -> Outcome:
         """Transitions and notices since the last call."""

@@ -1,0 +1,262 @@
+"""A whole simulated robot on this computer: broker, virtual boards, plant in real time, and the real daemon."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from onboard.cli.run import BROKER_VARIABLE
+from onboard.errors import LinkError, PrestressError
+from onboard.link.broker import EmbeddedBroker
+from onboard.link.endpoint import Endpoint, parse_endpoint
+from onboard.link.wire_types import TICKS_MASK
+from onboard.robot import RobotSpec
+from onboard.runtime.control_socket import ask
+from sim.boards.jail import BoardConfig
+from sim.boards.launcher import BoardFleet
+from sim.tower.feed import PlantClient
+
+READY_TIMEOUT_S = 45.0
+END_TIMEOUT_S = 10.0
+WRAP_SOON_US = 20_000_000  # every third board's clock wraps this long after its start, so that wraps are daily bread
+
+
+class SimulatedRobot:
+    """Starts and ends everything around one robot; use as a context manager.
+
+    folder: logs, jails, recording. broker: a URL, or None for the embedded one. runtime: folder of the daemon's control
+    socket (None: the user's own, so that `prestress status` finds it). daemon_options: more words for `prestress run`.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        spec: RobotSpec,
+        folder: Path,
+        *,
+        seed: int = 0,
+        broker: str | None = None,
+        runtime: Path | None = None,
+        daemon_options: tuple[str, ...] = (),
+    ) -> None:
+        self.path, self.spec, self.folder, self.seed = path.resolve(), spec, folder.resolve(), seed
+        self.recording = self.folder / "recording.mcap"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._url = parse_endpoint(broker) if broker else None
+        self._broker: EmbeddedBroker | None = None
+        self._runtime, self._daemon_options = runtime, daemon_options
+        self.fleet: BoardFleet | None = None
+        self.plant: PlantClient | None = None
+        self.daemon: subprocess.Popen[bytes] | None = None
+        self.plant_process: subprocess.Popen[bytes] | None = None
+        self._logs: list[IO[bytes]] = []
+
+    # --- life -------------------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> SimulatedRobot:
+        try:
+            self.start_world()
+            self.start_daemon()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def start_world(self) -> None:
+        """Everything but the daemon."""
+        if self._url is None:
+            self._broker = EmbeddedBroker(self.spec.link.prefix, port=0)
+            self._broker.start()
+        self.fleet = BoardFleet(self.board_configs(), self.folder / "boards")
+        self.fleet.start()
+        socket = self._short_socket()
+        words = ["-m", "sim.realtime", str(self.path), "--boards", str(self.folder / "boards")]
+        words += ["--socket", str(socket), "--seed", str(self.seed)]
+        self.plant_process = self._spawn(words, "plant.log")
+        self.plant = self._connect_plant(socket)
+
+    def start_daemon(self, *, record: bool = True) -> None:
+        """Start the daemon and wait until it answers."""
+        words = ["-m", "onboard.cli.main", "run", str(self.path), "--hardware"]
+        words += [word for board, port in self.ports().items() for word in ("--port", f"{board}={port}")]
+        words += ["--postures", str(self.folder / "postures")]
+        if record:
+            words += ["--record", str(self.recording)]
+        self.daemon = self._spawn([*words, *self._daemon_options], "daemon.log")
+        deadline = time.monotonic() + READY_TIMEOUT_S
+        while True:
+            if self.daemon.poll() is not None:
+                raise PrestressError(
+                    f"the daemon ended at once (exit status {self.daemon.returncode}): {self.last_line('daemon.log')}"
+                )
+            with contextlib.suppress(LinkError):
+                self.ask("status")
+                return
+            if time.monotonic() > deadline:
+                raise PrestressError(
+                    f"the daemon did not become ready within {READY_TIMEOUT_S:.0f} s; see {self.folder}/daemon.log"
+                )
+            time.sleep(0.05)
+
+    def stop_daemon(self, number: int = signal.SIGTERM) -> int | None:
+        """End the daemon by a signal and return its exit status."""
+        if self.daemon is None:
+            return None
+        if self.daemon.poll() is None:
+            self.daemon.send_signal(number)
+        try:
+            status = self.daemon.wait(END_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self.daemon.kill()
+            status = self.daemon.wait()
+        self.daemon = None
+        return status
+
+    def close(self) -> None:
+        """End everything, daemon first."""
+        self.stop_daemon()
+        if self.plant is not None:
+            self.plant.close()
+        if self.plant_process is not None:
+            self.plant_process.terminate()
+            try:
+                self.plant_process.wait(END_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                self.plant_process.kill()
+                self.plant_process.wait()
+        if self.fleet is not None:
+            self.fleet.close()
+        if self._broker is not None:
+            self._broker.stop()
+        for log in self._logs:
+            log.close()
+
+    # --- use --------------------------------------------------------------------------------------------------------------
+
+    def ask(self, do: str, **fields: Any) -> dict[str, Any]:
+        """A request to the daemon; raises what the daemon answers with."""
+        return ask(self._control_socket(), {"do": do, **fields})
+
+    def status(self) -> dict[str, Any]:
+        """The daemon's status."""
+        status: dict[str, Any] = self.ask("status")["status"]
+        return status
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The broker's address."""
+        if self._url is not None:
+            return self._url
+        assert self._broker is not None
+        return self._broker.endpoint
+
+    @property
+    def broker(self) -> EmbeddedBroker:
+        """The embedded broker; raises PrestressError when another one is used."""
+        if self._broker is None:
+            raise PrestressError("this robot uses a broker of its own")
+        return self._broker
+
+    def ports(self) -> dict[str, str]:
+        """Actuator board -> path of its serial line."""
+        assert self.fleet is not None
+        boards = self.spec.actuators.boards if self.spec.actuators else []
+        return {board.id: self.fleet[board.id].port for board in boards}
+
+    def last_line(self, log: str) -> str:
+        """The last line of a log file, for messages."""
+        path = self.folder / log
+        lines = path.read_text(errors="replace").strip().splitlines() if path.exists() else []
+        return lines[-1] if lines else "nothing was logged"
+
+    def board_configs(self) -> list[BoardConfig]:
+        """One configuration a board: clocks start anywhere and drift as the robot's file says, drawn from the seed."""
+        spec, endpoint = self.spec, self.endpoint
+        rng = np.random.default_rng([self.seed, 0xB0A4D])
+        imu = {"batch": spec.imu.batch, "accel_range_g": spec.imu.accel_range_g, "gyro_range_dps": spec.imu.gyro_range_dps}
+        drift = int(spec.simulation.imu.clock_drift_ppm)
+        configs = []
+        for number, name in enumerate([*spec.struts, *(board.id for board in (spec.actuators.boards if spec.actuators else []))]):
+            start = TICKS_MASK - WRAP_SOON_US if number % 3 == 0 else int(rng.integers(0, TICKS_MASK))
+            common: dict[str, Any] = {
+                "id": name,
+                "board": spec.imu.board,
+                "prefix": spec.link.prefix,
+                "tick_offset_us": start,
+                "drift_ppm": int(rng.integers(-drift, drift + 1)),
+            }
+            if number < len(spec.struts):
+                configs.append(
+                    BoardConfig(
+                        **common,
+                        broker_host=endpoint.host,
+                        broker_port=endpoint.port,
+                        broker_user=endpoint.username or "",
+                        broker_password=endpoint.password or "",
+                        keepalive_s=spec.link.keepalive_s,
+                        imu=imu,
+                    )
+                )
+            else:
+                assert spec.actuators is not None
+                board = spec.actuators.boards[number - len(spec.struts)]
+                configs.append(BoardConfig(**{**common, "board": "nano_rp2040"}, app="valve", channels=board.channels))
+        return configs
+
+    # --- inside -----------------------------------------------------------------------------------------------------------
+
+    def _spawn(self, words: list[str], log: str) -> subprocess.Popen[bytes]:
+        file = (self.folder / log).open("ab")
+        self._logs.append(file)
+        environment = {**os.environ, BROKER_VARIABLE: self._daemon_url()}  # not as a word: others can read a command line
+        if self._runtime is not None:
+            environment["XDG_RUNTIME_DIR"] = str(self._runtime)
+        return subprocess.Popen(
+            [sys.executable, *words],
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            start_new_session=True,  # Ctrl-C reaches this process, which ends the others in order
+            env=environment,
+        )
+
+    def _control_socket(self) -> Path:
+        from onboard.runtime.control_socket import socket_path
+
+        if self._runtime is None:
+            return socket_path(self.spec.name)
+        return self._runtime / "prestress" / f"{self.spec.name}.sock"
+
+    def _short_socket(self) -> Path:
+        """A path for the plant's socket that fits into a socket's address."""
+        path = self.folder / "plant.sock"
+        return path if len(os.fsencode(path)) < 100 else Path(f"/tmp/prestress-plant-{os.getpid()}-{id(self) % 10000}.sock")
+
+    def _daemon_url(self) -> str:
+        endpoint = self.endpoint
+        secret = f"{endpoint.username}:{endpoint.password}@" if endpoint.username else ""
+        return f"mqtt{'s' if endpoint.tls else ''}://{secret}{endpoint.host}:{endpoint.port}"
+
+    def _connect_plant(self, socket: Path) -> PlantClient:
+        deadline = time.monotonic() + READY_TIMEOUT_S
+        while True:
+            assert self.plant_process is not None
+            if self.plant_process.poll() is not None:
+                raise PrestressError(f"the plant ended at once: {self.last_line('plant.log')}")
+            if socket.exists():
+                with contextlib.suppress(LinkError):
+                    return PlantClient(socket)
+            if time.monotonic() > deadline:
+                raise PrestressError(f"the plant did not start within {READY_TIMEOUT_S:.0f} s; see {self.folder}/plant.log")
+            time.sleep(0.05)
