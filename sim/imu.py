@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import Enum
 
@@ -111,66 +112,53 @@ class ImuArray:
 
         force (n, 3): specific force [m/s^2], rate (n, 3): angular rate [rad/s], both in strut axes, at `t_s` [s].
         """
-        truth = np.einsum("nij,ncj->nci", self.to_sensor, np.stack([force, rate], axis=1)).reshape(-1, AXES)
+        truth = np.concatenate([np.matvec(self.to_sensor, force), np.matvec(self.to_sensor, rate)], axis=1)
         if self._t_s is None:
             # No history: samples start at the first truth.
             self._t_s, self._filtered = t_s, truth
             self._next_s += t_s
         before, t_before = self._filtered, self._t_s
-        blend = 1.0 - np.exp(-(t_s - t_before) / self._tau_s)
+        blend = -math.expm1(-(t_s - t_before) / self._tau_s)
         self._filtered = before + blend * (truth - before)
         self._t_s = t_s
-        strut: list[Ints] = []
-        times: list[Floats] = []
-        values: list[Counts] = []
-        counters: list[Ints] = []
-        while True:
-            due = np.flatnonzero(self._next_s <= t_s)
-            if not len(due):
-                break
+        parts = []
+        while len(due := np.flatnonzero(self._next_s <= t_s)):
             at = self._next_s[due]
-            part = ((at - t_before) / max(t_s - t_before, 1e-12))[:, None]
-            value = before[due] + np.clip(part, 0.0, 1.0) * (self._filtered[due] - before[due])
-            value = value + self.bias[due] + self._noise * self._rng.normal(size=value.shape)
-            counts = np.clip(np.round(value / self.scale), -FULL - 1, FULL).astype(np.int16)
+            part = np.maximum((at - t_before) / max(t_s - t_before, 1e-12), 0.0)[:, None]
+            value = before[due] + part * (self._filtered[due] - before[due]) + self.bias[due]
+            value += self._noise * self._rng.normal(size=value.shape)
+            counts = np.minimum(np.maximum(np.rint(value / self.scale), -FULL - 1), FULL).astype(np.int16)
             self._next_s[due] += 1.0 / self.rate_hz[due]
-            counts, present = self._apply_faults(due, counts)
+            if self._fault:
+                present = self._apply_faults(due, counts)
+                due, at, counts = due[present], at[present], counts[present]
             self._last[due] = counts
-            self._counter[due] += present
-            strut.append(due[present])
-            times.append(at[present])
-            values.append(counts[present])
-            counters.append(self._counter[due][present])
-        return self._pack(strut, times, values, counters)
+            self._counter[due] += 1
+            parts.append((due, at, self._counter[due], counts))
+        if not parts:
+            nothing = np.zeros(0, dtype=np.int64)
+            parts = [(nothing, np.zeros(0), nothing, np.zeros((0, AXES), dtype=np.int16))]
+        index, times, counter, raw = (
+            parts[0] if len(parts) == 1 else (np.concatenate(column) for column in zip(*parts, strict=True))
+        )
+        order = np.argsort(times, kind="stable")
+        index, raw = index[order], raw[order]
+        return ImuSamples(index, times[order], counter[order], raw[:, :3], raw[:, 3:], self._temperature[index])
 
-    def _apply_faults(self, due: Ints, counts: Counts) -> tuple[Counts, npt.NDArray[np.bool_]]:
+    def _apply_faults(self, due: Ints, counts: Counts) -> npt.NDArray[np.bool_]:
+        """Spoil `counts` in place; returns which samples there are at all."""
         present = np.ones(len(due), dtype=bool)
-        for row, strut in enumerate(due):
-            fault, axes = self._fault.get(int(strut), (Fault.NONE, []))
+        for row, strut in enumerate(due.tolist()):
+            fault, axes = self._fault.get(strut, (Fault.NONE, []))
             if fault is Fault.FROZEN:
                 counts[row, axes] = self._last[strut, axes]
             elif fault is Fault.SATURATED:
                 counts[row, axes] = FULL
             elif fault is Fault.FLIPPED:
-                counts[row, axes] = np.clip(-counts[row, axes].astype(np.int32), -FULL - 1, FULL).astype(np.int16)
+                counts[row, axes] = np.minimum(-counts[row, axes].astype(np.int32), FULL).astype(np.int16)
             elif fault is Fault.MISSING:
                 present[row] = False
-        return counts, present
-
-    def _pack(self, strut: list[Ints], times: list[Floats], values: list[Counts], counters: list[Ints]) -> ImuSamples:
-        if not strut:
-            strut, times = [np.zeros(0, dtype=np.int64)], [np.zeros(0)]
-            values, counters = [np.zeros((0, AXES), dtype=np.int16)], [np.zeros(0, dtype=np.int64)]
-        index, at, raw = np.concatenate(strut), np.concatenate(times), np.concatenate(values)
-        order = np.argsort(at, kind="stable")
-        return ImuSamples(
-            strut=index[order],
-            t_s=at[order],
-            counter=np.concatenate(counters)[order],
-            accel=raw[order, :3],
-            gyro=raw[order, 3:],
-            temperature=self._temperature[index[order]],
-        )
+        return present
 
 
 def _matrix(wxyz: Floats) -> Floats:

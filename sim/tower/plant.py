@@ -16,11 +16,13 @@ NUDGE_M_S = 0.01  # a symmetric start stays up even when it is unstable: every s
 SETTLE_LIMIT_S = 8.0
 SETTLED_M_S = 2e-4
 # Warnings after which MuJoCo's numbers mean nothing; it would restore the start state or drop the control and go on.
-_FATAL = (
-    mujoco.mjtWarning.mjWARN_BADQPOS,
-    mujoco.mjtWarning.mjWARN_BADQVEL,
-    mujoco.mjtWarning.mjWARN_BADQACC,
-    mujoco.mjtWarning.mjWARN_BADCTRL,
+_FATAL = np.array(
+    [
+        int(mujoco.mjtWarning.mjWARN_BADQPOS),
+        int(mujoco.mjtWarning.mjWARN_BADQVEL),
+        int(mujoco.mjtWarning.mjWARN_BADQACC),
+        int(mujoco.mjtWarning.mjWARN_BADCTRL),
+    ]
 )
 
 
@@ -39,6 +41,7 @@ class TowerPlant:
         self._fit = DiscFit(self.tower)
         self._force = np.zeros((self.tower.modules + 1, 3))
         self._pushed = False
+        self._accel, self._gyro = (a[:, None] + np.arange(3) for a in (self.model.accel, self.model.gyro))
         self.timestep_s = float(self._mj.opt.timestep)
         self._expected_time = 0.0
         if spec.actuators is not None:
@@ -148,8 +151,7 @@ class TowerPlant:
         sensor's own filter.
         """
         sensed = self._data.sensordata
-        columns = np.arange(3)
-        return sensed[self.model.accel[:, None] + columns], sensed[self.model.gyro[:, None] + columns]
+        return sensed[self._accel], sensed[self._gyro]
 
     # Inside
 
@@ -178,8 +180,9 @@ class TowerPlant:
             self._data.xfrc_applied[bodies, 3:] = np.cross(arm, share)
 
     def _check(self) -> None:
-        bad = [kind.name for kind in _FATAL if self._data.warning[int(kind)].number]
-        if bad:
+        numbers = self._data.warning.number
+        if numbers[_FATAL].any():
+            bad = [mujoco.mjtWarning(int(kind)).name for kind in _FATAL if numbers[kind]]
             raise PlantError(f"the simulation of {self.spec.name} broke down near {self._expected_time:.3f} s: {', '.join(bad)}")
         if abs(self._data.time - self._expected_time) > 0.5 * self.timestep_s:
             raise PlantError(f"the simulator of {self.spec.name} reset itself near {self._expected_time:.3f} s")
