@@ -94,12 +94,17 @@ class Link:
                 self.beat()
                 await self._session()
             except (WiFiError, ConnectionLost, mqtt_packets.ProtocolError) as trouble:
-                self.trouble = str(trouble)
+                self._complain(str(trouble))
             if ticks.diff(ticks.now(), begun) > STABLE_MS * 1000:
                 retry_ms = RETRY_MS
             self.beat()
             await asyncio.sleep_ms(retry_ms)
             retry_ms = min(2 * retry_ms, RETRY_MAX_MS)
+
+    def _complain(self, trouble: str) -> None:
+        if trouble != self.trouble:
+            print("link:", trouble)  # for whoever has the console open
+        self.trouble = trouble
 
     async def _session(self) -> None:
         connection = Connection(self._nodelay, self._tls)

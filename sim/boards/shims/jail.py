@@ -6,13 +6,17 @@ import vfs
 
 
 class JailFs:
-    """Delegates to a POSIX file system rooted at `root`; nothing outside can be named."""
+    """Delegates to the interpreter's POSIX file system below `root`; nothing outside can be named."""
 
     def __init__(self, root: str) -> None:
-        self._inner = vfs.VfsPosix(root)
+        self._root = root.rstrip("/")
+        self._inner = vfs.VfsPosix()  # its own root argument breaks rename: both names share one buffer
         self._cwd = "/"
 
     def _path(self, path: str) -> str:
+        return (self._root + self._absolute(path)) or "/"
+
+    def _absolute(self, path: str) -> str:
         parts = []
         if not path.startswith("/"):
             path = self._cwd + "/" + path
@@ -33,10 +37,9 @@ class JailFs:
         return self._inner.open(self._path(path), mode)
 
     def chdir(self, path) -> None:
-        path = self._path(path)
-        if path != "/" and not self._inner.stat(path)[0] & 0x4000:
+        if not self._inner.stat(self._path(path))[0] & 0x4000:
             raise OSError(errno.ENOENT)
-        self._cwd = path
+        self._cwd = self._absolute(path)
 
     def getcwd(self) -> str:
         return self._cwd
@@ -54,10 +57,9 @@ class JailFs:
         self._inner.rename(self._path(old), self._path(new))
 
     def rmdir(self, path) -> None:
-        path = self._path(path)
-        if path == "/":
+        if self._absolute(path) == "/":
             raise OSError(errno.EPERM)
-        self._inner.rmdir(path)
+        self._inner.rmdir(self._path(path))
 
     def stat(self, path):
         return self._inner.stat(self._path(path))
