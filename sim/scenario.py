@@ -25,6 +25,7 @@ RETURN_S = 7.0
 JUDGE_S = 1.0  # a return is judged by the mean over its last second
 BAND = 0.01  # of the arm's length: within this it counts as settled
 PUSHED_S = 20.0
+PUSHED_TILT_DEG = (5.0, 20.0)
 
 
 class TimeIsUpError(PrestressError):
@@ -126,10 +127,14 @@ class Scenario:
 
     def _push_about(self) -> None:
         start_s = time.monotonic()
-        self._doing = "the hand pushes it about"
-        self._plant.ask("push_at_random", seed=self._robot.seed)
-        self._run_for(PUSHED_S)
-        self._plant.ask("be_still")
+        rng = np.random.default_rng([self._robot.seed, 0x9054])
+        while time.monotonic() < start_s + PUSHED_S:
+            tilt_deg, azimuth = rng.uniform(*PUSHED_TILT_DEG), rng.uniform(-np.pi, np.pi)
+            self._doing = f"the hand pushes the tip towards {tilt_deg:.0f} degrees"
+            self._plant.ask("lead_to", tilt_rad=float(np.radians(tilt_deg)), azimuth_rad=float(azimuth))
+            self._run_for(float(rng.uniform(1.0, 2.5)))
+            self._plant.ask("let_go")
+            self._run_for(0.5)
         self.outcome.phases.append(("pushed", start_s, time.monotonic()))
 
     # --- waiting ----------------------------------------------------------------------------------------------------------

@@ -1,0 +1,81 @@
+"""The one-module rig runs from its file alone: firmware on the real interpreter, broker, daemon, MuJoCo, in real time."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from onboard.errors import SafetyError
+from onboard.runtime.replay import recorded_spec, replay
+from onboard.telemetry.reader import open_recording
+from sim.rig import SimulatedRobot
+from sim.trace import EstimateLog, TruthLog, rmse
+from tests.hil.support import log, ready, robot, wait_for
+
+
+@pytest.fixture(scope="module")
+def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimulatedRobot]:
+    with robot("module_rig", tmp_path_factory.mktemp("rig")) as one:
+        wait_for(lambda: ready(one), 30.0, "the rig comes up")
+        yield one
+
+
+def test_the_tip_is_known_while_a_hand_pushes(rig: SimulatedRobot) -> None:
+    truth, plant = TruthLog(), rig.plant
+    assert plant is not None
+    start = time.monotonic()
+    for azimuth in (0.0, 2.1, 4.2):
+        plant.ask("lead_to", tilt_rad=float(np.radians(15.0)), azimuth_rad=azimuth)
+        end = time.monotonic() + 2.0
+        while time.monotonic() < end:
+            truth.take(plant.poll(0.1))
+    plant.ask("let_go")
+    time.sleep(1.0)
+    errors = EstimateLog.read(rig.recording).errors(truth, start, time.monotonic() - 1.5)
+    moved = np.linalg.norm(truth.tip_m - truth.tip_m[0], axis=1).max()
+    assert moved > 0.005, "the hand did not move the tip"
+    assert len(errors) > 200
+    assert rmse(errors) < 0.03 * rig.spec.structure.rest_height_m
+
+
+def test_no_sample_is_lost_and_nothing_is_late(rig: SimulatedRobot) -> None:
+    status = rig.status()
+    assert status["struts"]["samples"] > 1000
+    assert status["struts"]["lost"] == 0
+    assert status["estimate"]["age_ms"] < 150.0
+
+
+def test_a_robot_without_actuators_cannot_be_armed(rig: SimulatedRobot) -> None:
+    with pytest.raises(SafetyError, match="no actuators"):
+        rig.ask("arm")
+
+
+def test_a_second_daemon_is_refused(rig: SimulatedRobot, tmp_path: Path) -> None:
+    process = rig._spawn(["-m", "onboard.cli.main", "run", str(rig.path), "--hardware"], "second.log")
+    assert process.wait(30) != 0
+    assert "runs already" in rig.last_line("second.log")
+
+
+def test_a_board_that_loses_power_is_left_out_and_comes_back(rig: SimulatedRobot) -> None:
+    assert rig.fleet is not None
+    board = rig.fleet["strut02"]
+    board.stop()
+    wait_for(lambda: "strut_missing" in rig.status()["troubles"], 3.0, "the missing strut is noticed")
+    assert rig.status()["estimate"] is not None
+    board.start()
+    wait_for(lambda: ready(rig), 20.0, "the strut is back")
+    assert "strut02" in log(rig)
+
+
+def test_the_daemon_ends_in_order_and_its_recording_replays_bit_for_bit(rig: SimulatedRobot) -> None:
+    assert rig.stop_daemon(signal.SIGINT) == 0
+    recording = open_recording(rig.recording)
+    result = replay(recording, recorded_spec(recording))
+    assert result.first_difference is None
+    assert result.compared["/estimate"] > 500
+    assert result.truncated is None
