@@ -129,7 +129,7 @@ class Core:
             not_finite=self.governor.not_finite if self.governor else False,
             ticks=totals.ticks,
             overruns=totals.overruns,
-            packets_refused=sum(sum(self.decoder.status(k).refused.values()) for k in range(len(self.spec.struts))),
+            packets_refused=self.decoder.refused_total,
             link_down=totals.link_down,
             recorder_failed=totals.recorder_failed,
         )
