@@ -9,13 +9,14 @@ from msgspec import Meta
 
 from onboard.config import Section
 from onboard.control.reachable import ReachableSpace
+from onboard.control.teaching import TeachingConfig
 from onboard.errors import NotANumberError
 from onboard.messages import EstimateFlag, Floats, PoseEstimate, Posture, Setpoints, frozen
 
 if TYPE_CHECKING:
     from onboard.robot import RobotSpec
 
-NOT_FOR_INTEGRATION = EstimateFlag.UNCERTAIN | EstimateFlag.LOST | EstimateFlag.COASTING
+POOR = EstimateFlag.UNCERTAIN | EstimateFlag.LOST | EstimateFlag.COASTING
 LONGEST_TICK_S = 0.1  # after a longer gap the integrator advances by this much only
 RATE_FILTER_S = 0.05  # low-pass of length rates
 
@@ -27,18 +28,20 @@ class CablePressureConfig(Section, frozen=True):
     damping_pa_s_per_m: per reachable length rate. goal_speed_m_per_s: the fastest cable's speed on the way to a new goal;
     shortest_move_s: and no move is quicker than this. deadband_m: RMS error of a module below which nothing is integrated,
     so that friction does not make the arm hunt. max_rate_pa_per_s: of any set-point. integral_limit_pa: of the integrator.
-    integrate_max_sigma_m: tip uncertainty above which nothing is integrated.
+    integrate_max_sigma_m: tip uncertainty above which nothing is integrated. teaching: how the arm yields to a hand.
     """
 
     proportional_pa_per_m: Annotated[float, Meta(ge=0.0, le=1e9)] = 4.0e6
-    integral_pa_per_m_s: Annotated[float, Meta(ge=0.0, le=1e9)] = 6.0e6
-    damping_pa_s_per_m: Annotated[float, Meta(ge=0.0, le=1e9)] = 1.0e6
+    integral_pa_per_m_s: Annotated[float, Meta(ge=0.0, le=1e9)] = 1.0e7
+    damping_pa_s_per_m: Annotated[float, Meta(ge=0.0, le=1e9)] = 3.0e6
     goal_speed_m_per_s: Annotated[float, Meta(gt=0.0, le=10.0)] = 0.02
     shortest_move_s: Annotated[float, Meta(ge=0.0, le=60.0)] = 1.0
-    deadband_m: Annotated[float, Meta(ge=0.0, le=0.1)] = 0.0002
+    deadband_m: Annotated[float, Meta(ge=0.0, le=0.1)] = 0.00003
     max_rate_pa_per_s: Annotated[float, Meta(gt=0.0, le=1e8)] = 5.0e5
     integral_limit_pa: Annotated[float, Meta(ge=0.0, le=1e7)] = 2.5e5
     integrate_max_sigma_m: Annotated[float, Meta(gt=0.0, le=1.0)] = 0.05
+
+    teaching: TeachingConfig = TeachingConfig()
 
     def build(self, spec: RobotSpec) -> CablePressureControl:
         """The controller of this robot."""
@@ -124,17 +127,18 @@ class CablePressureControl:
         self._last_length = length
 
     def _integrable(self, estimate: PoseEstimate) -> float:
-        poor = estimate.flags & NOT_FOR_INTEGRATION or not estimate.tip_sigma_m <= self._config.integrate_max_sigma_m
+        poor = estimate.flags & POOR or not estimate.tip_sigma_m <= self._config.integrate_max_sigma_m
         return 0.0 if poor else 1.0
 
     def _beyond_deadband(self, error: Floats) -> Floats:
         by_module = error.reshape(-1, self._per_module)
         rms = np.sqrt(np.mean(by_module**2, axis=1, keepdims=True))
         kept = np.maximum(0.0, 1.0 - self._config.deadband_m / np.maximum(rms, 1e-12))
-        return (by_module * kept).reshape(-1)
+        reduced: Floats = (by_module * kept).reshape(-1)
+        return reduced
 
     def _limit(self, asked: Floats, dt_s: float) -> Floats:
         step = self._config.max_rate_pa_per_s * dt_s
         near = np.clip(asked, self._output - step, self._output + step)
-        inside: Floats = np.clip(near, self._valves.min_pressure_pa, self._valves.max_pressure_pa)
+        inside: Floats = np.minimum(np.maximum(near, self._valves.min_pressure_pa), self._valves.max_pressure_pa)
         return inside
