@@ -1,4 +1,4 @@
-"""Block-tridiagonal algebra: Cholesky factor, solution and inverse of normal equations in which a disc meets only its neighbours."""
+"""Block-tridiagonal algebra: factor, solution and inverse of normal equations in which a disc meets only its neighbours."""
 
 from __future__ import annotations
 

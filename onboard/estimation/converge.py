@@ -27,17 +27,16 @@ class Problem:
         self.geometry, self.direction, self.weights, self.trust = geometry, direction, weights, trust
         self.mode, self.weight, self.anchor = mode, weight, anchor
         size = 6 * geometry.modules
-        self.h, self.g, self.p = np.zeros((size, size)), np.zeros(size), np.zeros(size)
+        self.h, self.g = np.zeros((size, size)), np.zeros(size)
         self.warp_row, self.residual = np.zeros((geometry.modules, 14)), np.zeros((len(direction), 2))
-        self._still = np.zeros_like(direction)
 
     def cost(self, position: Floats, rotation: Floats, warp: Floats) -> float:
         """Cost at the poses; h, g, warp_row and residual are those of this call."""
         geometry = self.geometry
         return assemble(
             position, rotation, warp, geometry.lower_m, geometry.upper_m, geometry.strut_length_m, geometry.saddle,
-            self.direction, self.weights[0], self.weights[1], self.trust, self._still, self.mode, self.weight, self.anchor,
-            self.h, self.g, self.p, self.warp_row, self.residual,
+            self.direction, self.weights[0], self.weights[1], self.trust, self.mode, self.weight, self.anchor,
+            self.h, self.g, self.warp_row, self.residual,
         )  # fmt: skip
 
 

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 class DiscGaussNewtonConfig(Section, frozen=True):
     """[estimator] type "disc_gauss_newton".
 
-    length_sigma_m and cosine_sigma weigh the two kinds of residual; step_position_m and step_rotation_deg are the standard deviation by
-    which a module's pose may move within a tick (the damping: without it the solution jumps between branches); iterations: a tick.
+    length_sigma_m and cosine_sigma weigh the two kinds of residual; step_position_m and step_rotation_deg are the standard
+    deviation by which a module's pose may move within a tick (the damping: without it the solution jumps between branches);
+    iterations: a tick.
     """
 
     length_sigma_m: Annotated[float, Meta(gt=0.0, le=0.1)] = 0.002

@@ -11,10 +11,10 @@ from msgspec import Meta
 from onboard.config import Section
 from onboard.estimation.banded import factor, inverse
 from onboard.estimation.consistency import Consistency
+from onboard.estimation.converge import Problem, converge
 from onboard.estimation.drift import correct, learn
 from onboard.estimation.equations import DIRECTION, HUBER, INCLINATION, W_BEND, W_LENGTH, W_TWIST, W_WARP
 from onboard.estimation.geometry import DiscGeometry
-from onboard.estimation.converge import Problem, converge
 from onboard.estimation.map_kernel import track
 from onboard.estimation.report import Reporter, usable
 from onboard.messages import EstimateFlag, Floats, PoseEstimate, StrutObservations
@@ -29,13 +29,14 @@ SmallLength = Annotated[float, Meta(gt=0.0, le=0.1)]
 class DiscMapConfig(Section, frozen=True):
     """[estimator] type "disc_map". Defaults were tuned on the simulator of errors (docs/estimation.md); sigmas are 1 sigma.
 
-    mode: "direction" uses inclination and azimuth, "inclination" gravity alone. memory_s: over how long readings are averaged;
-    gyros carry the estimate meanwhile, 0 looks at each tick alone. length_sigma_m: strut lengths and joint positions. warp_sigma_m:
-    amplitude by which a ring leaves its plane; WARPED is raised beyond warp_limit_m. twist_sigma_deg, bend_sigma_deg: prior of a
-    module's rotation around the upright one. inclination_floor_deg, azimuth_floor_deg: what sensors do not know about
-    themselves (mounting, joints). huber_sigmas: residuals beyond count linearly. drift_correlation_s: how long the pose's own azimuth error
-    stays the same. inconsistent_sigmas, inconsistent_after_s: when a strut is left out. start_iterations: of Levenberg-Marquardt
-    at start and on recovery. recover_sigmas: mean normalised residual of the tower beyond which the pose is solved anew.
+    mode: "direction" uses inclination and azimuth, "inclination" gravity alone. memory_s: over how long readings are
+    averaged; gyros carry the estimate meanwhile, 0 looks at each tick alone. length_sigma_m: strut lengths and joint
+    positions. warp_sigma_m: amplitude by which a ring leaves its plane; WARPED is raised beyond warp_limit_m.
+    twist_sigma_deg, bend_sigma_deg: prior of a module's rotation around the upright one. inclination_floor_deg,
+    azimuth_floor_deg: what sensors do not know about themselves (mounting, joints). huber_sigmas: residuals beyond count
+    linearly. drift_correlation_s: how long the pose's own azimuth error stays the same. inconsistent_sigmas,
+    inconsistent_after_s: when a strut is left out. start_iterations: of Levenberg-Marquardt at start and on recovery.
+    recover_sigmas: mean normalised residual of the tower beyond which the pose is solved anew.
     """
 
     mode: Literal["direction", "inclination"] = "direction"
@@ -77,7 +78,7 @@ class DiscMap:
         self._floor_az = math.radians(config.azimuth_floor_deg)
         self._anchor = np.zeros((modules, 3))
         self._direction = np.zeros((count, 3))
-        self._motion = np.zeros((count, 3))
+        self._motion, self._moving = np.zeros((count, 3)), np.zeros(count)
         self._weights = np.ones((2, count))
         self._residual = np.zeros((count, 2))
         self._information = np.zeros((size, size))
@@ -113,7 +114,8 @@ class DiscMap:
         correct(
             observations.direction, observations.rate_rad_s, observations.sigma_inclination_rad,
             observations.sigma_azimuth_rad, seen, self._used, dt_s, self._floor_incl, self._floor_az, self._last_sigma_az,
-            self._offset, self._variance, self._direction, self._motion, self._weights[0], self._weights[1],
+            self._offset, self._variance, self._direction, self._motion, self._moving,
+            self._weights[0], self._weights[1],
         )  # fmt: skip
         trust = np.where(self._consistency.excluded, 1e-9, 1.0) * seen
         if self._last_t_s is None:
@@ -142,7 +144,7 @@ class DiscMap:
         keep = math.exp(-dt_s / config.memory_s) if config.memory_s > 0.0 else 0.0
         cost = track(
             self._position, self._rotation, self._warp, geometry.lower_m, geometry.upper_m, geometry.strut_length_m,
-            geometry.saddle, self._direction, self._weights[0], self._weights[1], trust, self._motion, self._mode,
+            geometry.saddle, self._direction, self._weights[0], self._weights[1], trust, self._motion, self._moving, self._mode,
             self._weight, self._anchor, keep, self._information, self._lower, self._residual,
         )  # fmt: skip
         count = float(trust.sum())

@@ -32,6 +32,7 @@ def correct(
     variance: Floats,
     out_direction: Floats,
     out_motion: Floats,
+    moving: Floats,
     weight_incl: Floats,
     weight_az: Floats,
 ) -> None:
@@ -41,7 +42,7 @@ def correct(
     """
     for i in range(len(direction)):
         if not use[i]:
-            out_motion[i] = 0.0
+            moving[i] = 0.0
             continue
         before, now = last_sigma_az[i] * last_sigma_az[i], sigma_az[i] * sigma_az[i]
         if before == 0.0 or now < 0.98 * before:
@@ -56,10 +57,10 @@ def correct(
         dx, dy, dz = dx / norm, dy / norm, z / norm
         out_direction[i, 0], out_direction[i, 1], out_direction[i, 2] = dx, dy, dz
         wx, wy, wz = c * rate[i, 0] + s * rate[i, 1], c * rate[i, 1] - s * rate[i, 0], rate[i, 2]
-        step = dt_s if used_before[i] else 0.0
-        out_motion[i, 0] = (wy * dz - wz * dy) * step
-        out_motion[i, 1] = (wz * dx - wx * dz) * step
-        out_motion[i, 2] = (wx * dy - wy * dx) * step
+        moving[i] = 1.0 if used_before[i] else 0.0
+        out_motion[i, 0] = (wy * dz - wz * dy) * dt_s
+        out_motion[i, 1] = (wz * dx - wx * dz) * dt_s
+        out_motion[i, 2] = (wx * dy - wy * dx) * dt_s
         white = sigma_incl[i] * sigma_incl[i] + floor_incl * floor_incl
         level2 = dx * dx + dy * dy
         weight_incl[i] = 1.0 / white
@@ -80,7 +81,7 @@ def learn(
     offset: Floats,
     variance: Floats,
 ) -> None:
-    """One scalar Kalman step per strut: `noise` is the variance [rad^2] of one tick's pose azimuth, times its correlation in ticks."""
+    """One scalar Kalman step per strut; `noise`: variance [rad^2] of one tick's pose azimuth, times its correlation in ticks."""
     modules, n = lower_m.shape[0], lower_m.shape[1]
     for m in range(modules):
         for k in range(n):

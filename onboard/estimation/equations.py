@@ -36,18 +36,17 @@ def _loss(size: float, huber: float) -> float:
 
 
 @compiled
-def _add_row(h: Floats, g: Floats, p: Floats, j: Floats, r: float, w: float, motion: float) -> None:
-    """Add a residual's row `j` (13,) with weight `w`: h += w j j^T (lower half), g += w r j, p += w motion j."""
+def add_row(h: Floats, g: Floats, j: Floats, r: float, w: float) -> None:
+    """Add a residual's row `j` (13,) with weight `w`: h += w j j^T (lower half), g += w r j."""
     for x in range(13):
         wj = w * j[x]
         g[x] += wj * r
-        p[x] += wj * motion
         for y in range(x + 1):
             h[x, y] += wj * j[y]
 
 
 @compiled
-def _set_row(
+def set_row(
     j: Floats, nx: float, ny: float, nz: float, a: tuple[float, float, float], b: tuple[float, float, float], s: float
 ) -> None:
     """Row of a residual with gradient n = (nx, ny, nz) for turned joints `a`, `b` and warp sensitivity `s`."""
@@ -63,7 +62,7 @@ def _set_row(
 
 
 @compiled
-def _priors(h: Floats, g: Floats, r1: Floats, r2: Floats, anchor: Floats, weight: Floats, j: Floats, p: Floats) -> float:
+def _priors(h: Floats, g: Floats, r1: Floats, r2: Floats, anchor: Floats, weight: Floats, j: Floats) -> float:
     """Twist and bend priors on log(R1^T R2) against `anchor` (3,); returns their share of the cost."""
     phi = log_so3(relative(r1, r2))
     inner = inverse_left_jacobian(phi)
@@ -77,7 +76,7 @@ def _priors(h: Floats, g: Floats, r1: Floats, r2: Floats, anchor: Floats, weight
         for x in range(3):
             j[9 + x] = inner[i, 0] * r1[x, 0] + inner[i, 1] * r1[x, 1] + inner[i, 2] * r1[x, 2]
             j[3 + x] = -j[9 + x]
-        _add_row(h, g, p, j, r, w, 0.0)
+        add_row(h, g, j, r, w)
     return cost
 
 
@@ -94,34 +93,29 @@ def assemble(
     weight_incl: Floats,
     weight_az: Floats,
     trust: Floats,
-    motion: Floats,
     mode: int,
     weight: Floats,
     anchor: Floats,
     h: Floats,
     g: Floats,
-    p: Floats,
     warp_row: Floats,
     residual: Floats,
 ) -> float:
     """Fill the normal equations of all discs at the given poses and return the cost (half a weighted sum of squares).
 
     position (M+1, 3), rotation (M+1, 3, 3), warp (M,); direction (MN, 3): measured, azimuth corrected; weight_incl and
-    weight_az (MN,): 1/variance across the strut [1/rad^2]; trust (MN,): 0 for no reading, 1 for a good one, less to look at its
-    residual only; motion (MN, 3): turn of the direction since the last tick by the gyros; anchor (M, 3): prior mean of log(R1^T R2). Out: h (6M, 6M) band, g (6M,) gradient, p (6M,)
-    what the motion explains, warp_row (M, 14): 12 couplings, gradient and curvature of the warp, residual (MN, 2):
-    normalised by their standard deviations, before the robust weight.
+    weight_az (MN,): 1/variance across the strut [1/rad^2]; trust (MN,): 0 for no reading, 1 for a good one, less to look at
+    its residual only; anchor (M, 3): prior mean of log(R1^T R2). Out: h (6M, 6M) lower band, g (6M,) gradient, warp_row (M, 14):
+    12 couplings, gradient and curvature of the warp, residual (MN, 2): in standard deviations, before the robust weight.
     """
     modules, n = length_m.shape
     h[:] = 0.0
     g[:] = 0.0
-    p[:] = 0.0
     cost = 0.0
-    hl, gl, pl, j = np.empty((13, 13)), np.empty(13), np.empty(13), np.empty(13)
+    hl, gl, j = np.empty((13, 13)), np.empty(13), np.empty(13)
     for m in range(modules):
         hl[:] = 0.0
         gl[:] = 0.0
-        pl[:] = 0.0
         r1, r2 = rotation[m], rotation[m + 1]
         for k in range(n):
             i = m * n + k
@@ -138,8 +132,8 @@ def assemble(
             r = dist - length_m[m, k]
             w = weight[W_LENGTH]
             cost += 0.5 * w * r * r
-            _set_row(j, ux, uy, uz, a, b, ux * sx + uy * sy + uz * sz)
-            _add_row(hl, gl, pl, j, r, w, 0.0)
+            set_row(j, ux, uy, uz, a, b, ux * sx + uy * sy + uz * sz)
+            add_row(hl, gl, j, r, w)
             if trust[i] == 0.0:
                 residual[i, 0] = residual[i, 1] = 0.0
                 continue
@@ -154,8 +148,8 @@ def assemble(
                 robust = trust[i] * _robust(size, weight[HUBER])
                 cost += trust[i] * _loss(size, weight[HUBER])
                 nx, ny, nz = -uz * ux / dist, -uz * uy / dist, (1.0 - uz * uz) / dist
-                _set_row(j, nx, ny, nz, a, b, nx * sx + ny * sy + nz * sz)
-                _add_row(hl, gl, pl, j, r, w * robust, motion[i, 2])
+                set_row(j, nx, ny, nz, a, b, nx * sx + ny * sy + nz * sz)
+                add_row(hl, gl, j, r, w * robust)
                 continue
             # Tangent at the measured direction: azimuth (level) and inclination (towards the vertical); any pair when vertical.
             ax, ay = (-dy / sine, dx / sine) if sine > 1e-9 else (1.0, 0.0)
@@ -168,23 +162,21 @@ def assemble(
             robust = trust[i] * _robust(size, weight[HUBER])
             cost += trust[i] * _loss(size, weight[HUBER])
             nx, ny, nz = (ix - r_in * ux) / dist, (iy - r_in * uy) / dist, (iz - r_in * uz) / dist
-            _set_row(j, nx, ny, nz, a, b, nx * sx + ny * sy + nz * sz)
-            turn = ix * motion[i, 0] + iy * motion[i, 1] + iz * motion[i, 2]
-            _add_row(hl, gl, pl, j, r_in, weight_incl[i] * robust, turn)
+            set_row(j, nx, ny, nz, a, b, nx * sx + ny * sy + nz * sz)
+            add_row(hl, gl, j, r_in, weight_incl[i] * robust)
             nx, ny, nz = (ax - r_az * ux) / dist, (ay - r_az * uy) / dist, -r_az * uz / dist
-            _set_row(j, nx, ny, nz, a, b, nx * sx + ny * sy + nz * sz)
-            turn = ax * motion[i, 0] + ay * motion[i, 1]
-            _add_row(hl, gl, pl, j, r_az, weight_az[i] * robust, turn)
-        cost += _priors(hl, gl, r1, r2, anchor[m], weight, j, pl)
+            set_row(j, nx, ny, nz, a, b, nx * sx + ny * sy + nz * sz)
+            add_row(hl, gl, j, r_az, weight_az[i] * robust)
+        cost += _priors(hl, gl, r1, r2, anchor[m], weight, j)
         hl[WARP, WARP] += weight[W_WARP]
         gl[WARP] += weight[W_WARP] * warp[m]
         cost += 0.5 * weight[W_WARP] * warp[m] * warp[m]
-        _scatter(m, hl, gl, pl, h, g, p, warp_row)
+        _scatter(m, hl, gl, h, g, warp_row)
     return cost
 
 
 @compiled
-def _scatter(m: int, hl: Floats, gl: Floats, pl: Floats, h: Floats, g: Floats, p: Floats, warp_row: Floats) -> None:
+def _scatter(m: int, hl: Floats, gl: Floats, h: Floats, g: Floats, warp_row: Floats) -> None:
     """Eliminate the module's warp (Schur complement) and add what is left to the tower's equations."""
     curvature = hl[WARP, WARP]
     for x in range(12):
@@ -194,9 +186,5 @@ def _scatter(m: int, hl: Floats, gl: Floats, pl: Floats, h: Floats, g: Floats, p
     for x in range(6 if m == 0 else 0, 12):
         share = hl[WARP, x] / curvature
         g[start + x] += gl[x] - share * gl[WARP]
-        p[start + x] += pl[x] - share * pl[WARP]
         for y in range(6 if m == 0 else 0, x + 1):
-            value = hl[x, y] - share * hl[WARP, y]
-            h[start + x, start + y] += value
-            if x != y:
-                h[start + y, start + x] += value
+            h[start + x, start + y] += hl[x, y] - share * hl[WARP, y]

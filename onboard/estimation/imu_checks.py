@@ -22,8 +22,8 @@ def counts_si(sensor: str, accel_range_g: int, gyro_range_dps: int) -> Floats:
 class FrozenDetector:
     """Finds struts with a channel that stands still while the strut's other channels or neighbouring struts move.
 
-    A coarse, quiet sensor at rest shows constant channels too: so something else must span more than five counts, and a channel's count
-    is the smallest step it was ever seen to take when that is larger than the sensor's own.
+    A coarse, quiet sensor at rest shows constant channels too: so something else must span more than five counts, and a
+    channel's count is the smallest step it was ever seen to take when that is larger than the sensor's own.
     """
 
     def __init__(self, struts: int, per_module: int, rate_hz: float, count: Floats) -> None:
@@ -53,7 +53,7 @@ class FrozenDetector:
         """Struts (n,) that are frozen now; `alive` (n,) are those that still send."""
         full = (self._filled >= self._window) & alive
         span = np.ptp(self._ring, axis=1)
-        constant = (span == 0.0).any(axis=1) & full
+        constant: Bools = (span == 0.0).any(axis=1) & full
         if not constant.any():
             return constant
         step = np.where(np.isfinite(self._step), self._step, 0.0)

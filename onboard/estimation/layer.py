@@ -1,7 +1,7 @@
 """The paper's loss for one module, its gradient and its normal equations (reference page, "Mathematics").
 
-L = sum_j lambda_l (|v_j| - D)^2 + lambda_z (u_j . e_z - cos theta_j)^2 over the struts between a known disc 1 and disc 2, whose pose
-relative to disc 1 is (q, omega): p2 = q1 + R1 (q + exp(omega) b_j).
+L = sum_j lambda_l (|v_j| - D)^2 + lambda_z (u_j . e_z - cos theta_j)^2 over the struts between a known disc 1 and disc 2,
+whose pose relative to disc 1 is (q, omega): p2 = q1 + R1 (q + exp(omega) b_j).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the two layer-by-layer estimators share: relative poses as state, gravity only, and a covariance from their own weights."""
+"""What the two layer-by-layer estimators share: relative poses as state, gravity only, a covariance of the joint problem."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class Layered:
         self._weight[W_LENGTH] = self.LENGTH_SIGMA_M**-2
         self._weight[W_TWIST], self._weight[W_BEND] = self.TWIST_SIGMA_RAD**-2, self.BEND_SIGMA_RAD**-2
         self._weight[W_WARP], self._weight[HUBER] = 1e12, 1e9
-        self._h, self._g, self._p = np.zeros((size, size)), np.zeros(size), np.zeros(size)
+        self._h, self._g = np.zeros((size, size)), np.zeros(size)
         self._row, self._residual = np.zeros((modules, 14)), np.zeros((modules * n, 2))
-        self._still, self._zero = np.zeros((modules * n, 3)), np.zeros(modules)
+        self._zero = np.zeros(modules)
         self._anchor, self._lower = np.zeros((modules, 3)), np.zeros((size, size))
         self.reset()
 
@@ -69,8 +69,8 @@ class Layered:
         weight = observations.sigma_inclination_rad**-2.0
         assemble(
             self._position, self._rotation, self._zero, geometry.lower_m, geometry.upper_m, geometry.strut_length_m,
-            geometry.saddle, observations.direction, weight, weight, use.astype(np.float64), self._still, INCLINATION,
-            self._weight, self._anchor, self._h, self._g, self._p, self._row, self._residual,
+            geometry.saddle, observations.direction, weight, weight, use.astype(np.float64), INCLINATION,
+            self._weight, self._anchor, self._h, self._g, self._row, self._residual,
         )  # fmt: skip
         if not factor(self._h, self._lower):
             return np.full_like(self._h, np.inf)

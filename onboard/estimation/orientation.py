@@ -27,9 +27,9 @@ class VqfConfig(Section, frozen=True):
     """[orientation] type "vqf": gyroscope and accelerometer fusion of one strut each.
 
     tau_s: VQF's time constant of the accelerometer correction. gate_m_s2: samples whose norm is further from gravity do not
-    level. relevel_gap_s: after a longer silence the filter levels anew. align_s: over which the heading is set against the upright tower
-    at start-up. inclination_sigma_deg: at rest. start_azimuth_sigma_deg: of that first heading. azimuth_walk_deg_per_sqrt_s: drift.
-    gap_azimuth_sigma_deg: added by a reboot, a long silence or frozen samples.
+    level. relevel_gap_s: after a longer silence the filter levels anew. align_s: over which the heading is set against the
+    upright tower at start-up. inclination_sigma_deg: at rest. start_azimuth_sigma_deg: of that first heading.
+    azimuth_walk_deg_per_sqrt_s: drift. gap_azimuth_sigma_deg: added by a reboot, a long silence or frozen samples.
     """
 
     tau_s: Annotated[float, Meta(ge=0.1, le=60.0)] = 3.0

@@ -7,7 +7,7 @@ import numpy as np
 from onboard.errors import EstimationError
 from onboard.estimation.cables import cable_lengths
 from onboard.estimation.geometry import DiscGeometry
-from onboard.messages import Bools, EstimateFlag, Floats, Ints, PoseEstimate, StrutObservations
+from onboard.messages import Bools, EstimateFlag, Floats, Ints, PoseEstimate, StrutObservations, frozen
 
 LOST_AFTER_S = 0.5  # without a single usable strut the priors alone may carry the arm this long
 
@@ -78,7 +78,7 @@ class Reporter:
             cable_length_m=readonly(length),
             cable_jacobian=readonly(jacobian),
             covariance=readonly(covariance),
-            strut_flags=readonly(np.array(strut_flags, dtype=np.int64)),
+            strut_flags=frozen(strut_flags, dtype=np.int64),
             age_s=age_s,
             flags=flags,
         )

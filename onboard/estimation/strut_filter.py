@@ -1,9 +1,9 @@
 """One strut's orientation: VQF on gyroscope and accelerometer at the true sample spacing, with a heading of its own.
 
-VQF (D. Laidig and T. Seel, "VQF: Highly accurate IMU orientation estimation with bias estimation and magnetic disturbance rejection",
-Information Fusion 91, 2023) without magnetometer estimates gyro bias and inclination; its heading starts anywhere. The heading is
-fixed once against the upright tower and drifts from then on. VQF counts in samples of one spacing, so rates are scaled by true over
-nominal spacing: the angle turned is exact, whatever the sensor's own rate.
+VQF (D. Laidig and T. Seel, "VQF: Highly accurate IMU orientation estimation with bias estimation and magnetic disturbance
+rejection", Information Fusion 91, 2023) without magnetometer estimates gyro bias and inclination; its heading starts
+anywhere. The heading is fixed once against the upright tower and drifts from then on. VQF counts in samples of one spacing,
+so rates are scaled by true over nominal spacing: the angle turned is exact, whatever the sensor's own rate.
 """
 
 from __future__ import annotations
