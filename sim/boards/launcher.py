@@ -116,7 +116,7 @@ class VirtualBoard:
         self._feeds, self._fed_s = 0, time.monotonic()
         settings = {
             "jail": str(self.jail.resolve()),
-            "packages": _packages(),
+            "packages": interpreter_folder(),
             "heap": self.config.heap,
             "parent": os.getpid(),
             "uid": UNPRIVILEGED_ID if os.geteuid() == 0 else 0,
@@ -248,7 +248,7 @@ class BoardFleet:
             board.close()
 
 
-def _packages() -> str:
+def interpreter_folder() -> str:
     """Where the interpreter's extension module lies."""
     import importlib.util
 
