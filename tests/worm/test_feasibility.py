@@ -78,9 +78,7 @@ def test_without_stiffening_the_section_is_what_four_chambers_reach(spec) -> Non
     rng = np.random.default_rng(0)
     chambers = rng.uniform(0, 1, (4000, 4))
     chambers[:200] = np.round(chambers[:200])
-    points = np.column_stack(
-        [chambers.mean(axis=1), chambers[:, 0] - chambers[:, 2], chambers[:, 1] - chambers[:, 3]]
-    )
+    points = np.column_stack([chambers.mean(axis=1), chambers[:, 0] - chambers[:, 2], chambers[:, 1] - chambers[:, 3]])
     matrix, bound = feas.stand_in(spec).section(0.0, 3)
     assert np.max(points @ matrix.T - bound) < 1e-12
     assert np.all(np.min(bound - points @ matrix.T, axis=0) < 1e-9), "a facet nothing touches"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from onboard.planning.contact.compiled import jit
 from onboard.planning.contact.ik import solve_cholesky
 from onboard.planning.contact.ik_loss import (
     ROTATION_LEVER_M,
@@ -17,11 +17,12 @@ from onboard.planning.contact.ik_loss import (
 from onboard.planning.contact.kinematics import chain
 
 POSITION_M, ANGLE_RAD = 2e-5, 2e-4  # far inside the stick tolerances, 1 mm and 0.5 degrees
+ITERATIONS = 15
 _DAMPING = 1e-7  # cuts off directions in which a chain cannot move at first order (a straight one has them)
 
 
-@njit(cache=True)
-def project_closure(body, root, shape, closure, frames, iterations):  # type: ignore[no-untyped-def]
+@jit
+def project_closure(body, root, shape, closure, frames):  # type: ignore[no-untyped-def]
     """Changes `shape` (n, 3) as little as possible until its end is at `closure` (3, 4); True when it is.
 
     The norm is that of (rho, cx, cy). frames (n + 1, 3, 4) are those of the result.
@@ -32,7 +33,7 @@ def project_closure(body, root, shape, closure, frames, iterations):  # type: ig
     jac, full, gram = np.empty((3, size)), np.empty((6, size)), np.empty((6, 6))
     error, rotation = np.empty(6), np.empty(3)
     to_unit(body, shape, unit)
-    for used in range(iterations + 1):
+    for used in range(ITERATIONS + 1):
         chain(root, shape, frames)
         end = frames[n]
         rotation_error(end, closure, rotation)
@@ -45,7 +46,7 @@ def project_closure(body, root, shape, closure, frames, iterations):  # type: ig
         if np.sqrt(distance) < POSITION_M and angle < ANGLE_RAD:
             aligned = end[0, 0] * closure[0, 0] + end[1, 0] * closure[1, 0] + end[2, 0] * closure[2, 0]
             return aligned > 0.0
-        if used == iterations:
+        if used == ITERATIONS:
             break
         world_columns(body, frames, shape, place, turn)
         point_jacobian(frames, place, turn, n, end[0, 3], end[1, 3], end[2, 3], jac)
@@ -61,7 +62,7 @@ def project_closure(body, root, shape, closure, frames, iterations):  # type: ig
                     total += full[a, i] * full[b, i]
                 gram[a, b] = total
             gram[a, a] += _DAMPING
-        if not solve_cholesky(gram, error, 6):
+        if not solve_cholesky(gram, error, gram.shape[0]):
             return False
         for i in range(n):
             for j in range(3):

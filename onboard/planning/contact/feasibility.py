@@ -15,11 +15,11 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from onboard.config import Section
 from onboard.errors import ConfigError
+from onboard.planning.contact.compiled import jit
 from onboard.planning.contact.kinematics import segment
 from onboard.planning.contact.worm import WormSpec
 
@@ -111,7 +111,7 @@ def save_table(table: FeasibleSet, path: Path) -> None:
     path.write_bytes(msgspec.json.format(msgspec.json.encode(content)))
 
 
-@njit(cache=True)
+@jit
 def gravity_bin(dx, dy, dz, gravity):  # type: ignore[no-untyped-def]
     """Bin of the angle between a chord and the upward direction, 15 degrees a bin, centred on multiples."""
     size = np.sqrt(dx * dx + dy * dy + dz * dz) * np.sqrt(gravity[0] ** 2 + gravity[1] ** 2 + gravity[2] ** 2)
@@ -119,7 +119,7 @@ def gravity_bin(dx, dy, dz, gravity):  # type: ignore[no-untyped-def]
     return int(np.arccos(min(1.0, max(-1.0, cosine))) / BIN_RAD + 0.5)
 
 
-@njit(cache=True)
+@jit
 def load_moments(body, frames, shape, attached, moments, bins):  # type: ignore[no-untyped-def]
     """Load moment [N m] and gravity bin of every segment for a set of attached pads (paper, V-C2).
 
@@ -134,6 +134,7 @@ def load_moments(body, frames, shape, attached, moments, bins):  # type: ignore[
         for k in range(3):
             f = frames[i]
             middle[i, k] = f[k, 0] * half[0, 3] + f[k, 1] * half[1, 3] + f[k, 2] * half[2, 3] + f[k, 3]
+    forward, backward = 1, -1
     for i in range(n):
         left, right = -1, n + 1
         for j in range(i, -1, -1):
@@ -146,9 +147,9 @@ def load_moments(body, frames, shape, attached, moments, bins):  # type: ignore[
                 break
         ahead, behind = np.inf, np.inf
         if left >= 0:
-            ahead = _moment(body, frames, middle, i, i, n, i + 1, min(right, n + 1))
+            ahead = _moment(body, frames, middle, i, i, forward, i + 1, min(right, n + 1))
         if right <= n:
-            behind = _moment(body, frames, middle, i + 1, i, -1, i, max(left, -1))
+            behind = _moment(body, frames, middle, i + 1, i, backward, i, max(left, -1))
         start, end = (i, i + 1) if ahead <= behind else (i + 1, i)
         moments[i] = min(ahead, behind)
         bins[i] = gravity_bin(
@@ -159,10 +160,9 @@ def load_moments(body, frames, shape, attached, moments, bins):  # type: ignore[
         )
 
 
-@njit(cache=True)
-def _moment(body, frames, middle, pivot, first, last, link, stop):  # type: ignore[no-untyped-def]
+@jit
+def _moment(body, frames, middle, pivot, first, step, link, stop):  # type: ignore[no-untyped-def]
     """|sum (p_j - p_pivot) x m_j g| over segments first.. and links link.. up to, not including, link `stop`."""
-    step = 1 if last >= first else -1
     sx, sy, sz = 0.0, 0.0, 0.0
     i, j = first, link
     while j != stop:
@@ -180,7 +180,7 @@ def _moment(body, frames, middle, pivot, first, last, link, stop):  # type: igno
     return np.sqrt(mx * mx + my * my + mz * mz)
 
 
-@njit(cache=True)
+@jit
 def section(body, moment, bin_index, matrix, bound):  # type: ignore[no-untyped-def]
     """Facets of one segment's section, A (rho, cx, cy) <= b, into matrix (F, 3) and bound (F,); its scale s."""
     scale = 1.0 - moment / body.capacity[bin_index]
@@ -191,7 +191,7 @@ def section(body, moment, bin_index, matrix, bound):  # type: ignore[no-untyped-
     return scale
 
 
-@njit(cache=True)
+@jit
 def slack(body, length, kx, ky, moment, bin_index):  # type: ignore[no-untyped-def]
     """Smallest facet slack of a segment under load: negative means it cannot hold that shape."""
     scale = 1.0 - moment / body.capacity[bin_index]

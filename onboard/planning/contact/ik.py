@@ -7,21 +7,21 @@ inside, and its weight falls with every accepted step.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from onboard.planning.contact.compiled import jit, zero2
 from onboard.planning.contact.ik_loss import block_loss, from_unit, to_unit
 from onboard.planning.contact.kinematics import chain
 
 BARRIER_START, BARRIER_END = 1e-2, 1e-5
 
 
-@njit(cache=True)
+@jit
 def _barrier(unit, matrix, bound, square, slope):  # type: ignore[no-untyped-def]
     """Minus the sum of log slacks, inf outside; its second (n, 3, 3) and first (n, 3) derivatives are written."""
-    square[:] = 0.0
-    slope[:] = 0.0
+    zero2(slope)
     total = 0.0
     for i in range(unit.shape[0]):
+        zero2(square[i])
         for f in range(bound.shape[1]):
             a0, a1, a2 = matrix[i, f, 0], matrix[i, f, 1], matrix[i, f, 2]
             room = bound[i, f] - a0 * unit[i, 0] - a1 * unit[i, 1] - a2 * unit[i, 2]
@@ -36,7 +36,7 @@ def _barrier(unit, matrix, bound, square, slope):  # type: ignore[no-untyped-def
     return total
 
 
-@njit(cache=True)
+@jit
 def solve_cholesky(matrix, rhs, size):  # type: ignore[no-untyped-def]
     """Solves in place with the lower half of `matrix`; the solution replaces `rhs`. False: not positive definite."""
     for i in range(size):
@@ -61,7 +61,7 @@ def solve_cholesky(matrix, rhs, size):  # type: ignore[no-untyped-def]
     return True
 
 
-@njit(cache=True)
+@jit
 def _inside(unit, matrix, bound):  # type: ignore[no-untyped-def]
     """Moves every segment towards the middle (1/2, 0, 0) until its slacks are 2 % of the middle's; False: empty."""
     for i in range(unit.shape[0]):
@@ -79,7 +79,7 @@ def _inside(unit, matrix, bound):  # type: ignore[no-untyped-def]
     return True
 
 
-@njit(cache=True)
+@jit
 def solve_block(  # type: ignore[no-untyped-def]
     body, weights, solids, root, start, matrix, bound, link, target, closed, closure, shape, frames
 ):
@@ -106,7 +106,8 @@ def solve_block(  # type: ignore[no-untyped-def]
     cost = block_loss(body, weights, solids, root, unit, link, target, closed, closure, shape, frames, hessian, gradient, work)
     logs = _barrier(unit, matrix, bound, square, slope)
     mu, damping, used, stalled = BARRIER_START, 1e-3, 0, 0
-    for used in range(1, weights.iterations + 1):
+    while used < weights.iterations:
+        used += 1
         for i in range(size):
             for j in range(i + 1):
                 factor[i, j] = hessian[i, j]

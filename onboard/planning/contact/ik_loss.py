@@ -8,8 +8,8 @@ block's far anchor, the deformation cost, and a hinge that keeps links and segme
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from onboard.planning.contact.compiled import jit, zero1, zero2
 from onboard.planning.contact.kinematics import chain, segment, segment_jacobian
 from onboard.planning.contact.scene import distance_gradient
 
@@ -17,7 +17,7 @@ ROTATION_LEVER_M = 0.1  # turns a closure angle into a length
 CLEARANCE_M = 0.002  # beyond what the collision rule asks
 
 
-@njit(cache=True)
+@jit
 def to_unit(body, shape, unit):  # type: ignore[no-untyped-def]
     """(L, kx, ky) rows -> (rho, cx, cy) rows."""
     for i in range(shape.shape[0]):
@@ -25,7 +25,7 @@ def to_unit(body, shape, unit):  # type: ignore[no-untyped-def]
         unit[i, 1], unit[i, 2] = shape[i, 1] / body.curvature, shape[i, 2] / body.curvature
 
 
-@njit(cache=True)
+@jit
 def from_unit(body, unit, shape):  # type: ignore[no-untyped-def]
     """(rho, cx, cy) rows -> (L, kx, ky) rows."""
     for i in range(unit.shape[0]):
@@ -33,7 +33,7 @@ def from_unit(body, unit, shape):  # type: ignore[no-untyped-def]
         shape[i, 1], shape[i, 2] = unit[i, 1] * body.curvature, unit[i, 2] * body.curvature
 
 
-@njit(cache=True)
+@jit
 def world_columns(body, frames, shape, place, turn):  # type: ignore[no-untyped-def]
     """Per segment, derivatives of its end's position and rotation in world axes by (rho, cx, cy): (n, 3, 3) each."""
     dp, dr = np.empty((3, 3)), np.empty((3, 3))
@@ -47,7 +47,7 @@ def world_columns(body, frames, shape, place, turn):  # type: ignore[no-untyped-
                 turn[i, k, j] = scale * (end[k, 0] * dr[0, j] + end[k, 1] * dr[1, j] + end[k, 2] * dr[2, j])
 
 
-@njit(cache=True)
+@jit
 def point_jacobian(frames, place, turn, count, px, py, pz, out):  # type: ignore[no-untyped-def]
     """Jacobian (3, >= 3 count) of a point fixed to the end of segment count - 1."""
     for i in range(count):
@@ -59,7 +59,7 @@ def point_jacobian(frames, place, turn, count, px, py, pz, out):  # type: ignore
             out[2, 3 * i + j] = place[i, 2, j] + rx * ay - ry * ax
 
 
-@njit(cache=True)
+@jit
 def _add(hessian, gradient, row, size, residual):  # type: ignore[no-untyped-def]
     for i in range(size):
         v = row[i]
@@ -69,7 +69,7 @@ def _add(hessian, gradient, row, size, residual):  # type: ignore[no-untyped-def
                 hessian[i, j] += v * row[j]
 
 
-@njit(cache=True)
+@jit
 def _vector_rows(hessian, gradient, jac, size, x, y, z, weight, residual, row):  # type: ignore[no-untyped-def]
     for i in range(size):
         row[i] = weight * (x * jac[0, i] + y * jac[1, i] + z * jac[2, i])
@@ -77,22 +77,23 @@ def _vector_rows(hessian, gradient, jac, size, x, y, z, weight, residual, row): 
     return 0.5 * weight * weight * residual * residual
 
 
-@njit(cache=True)
+@jit
 def rotation_error(now, wanted, error):  # type: ignore[no-untyped-def]
     """Half the sum of crossed axes, sin(angle) times the axis that turns `wanted` into `now` (world), into (3,)."""
-    error[:] = 0.0
+    zero1(error)
     for k in range(3):
         error[0] += 0.5 * (wanted[1, k] * now[2, k] - wanted[2, k] * now[1, k])
         error[1] += 0.5 * (wanted[2, k] * now[0, k] - wanted[0, k] * now[2, k])
         error[2] += 0.5 * (wanted[0, k] * now[1, k] - wanted[1, k] * now[0, k])
 
 
-@njit(cache=True)
+@jit
 def _deformation(body, weights, unit, shape, i, hessian, gradient, row):  # type: ignore[no-untyped-def]
     """Cost of one segment's bending angle squared and, linearly, of its extension; adds to matrix and gradient."""
     cost = weights.deformation**2 * weights.extension * unit[i, 0]
     gradient[3 * i] += weights.deformation**2 * weights.extension
-    row[: 3 * i] = 0.0
+    for j in range(3 * i):
+        row[j] = 0.0
     for j in range(1, 3):
         angle = shape[i, j] * shape[i, 0]
         row[3 * i], row[3 * i + 1], row[3 * i + 2] = weights.deformation * shape[i, j] * body.length_span, 0.0, 0.0
@@ -102,7 +103,7 @@ def _deformation(body, weights, unit, shape, i, hessian, gradient, row):  # type
     return cost
 
 
-@njit(cache=True)
+@jit
 def block_loss(  # type: ignore[no-untyped-def]
     body, weights, solids, root, unit, link, target, closed, closure, shape, frames, hessian, gradient, work
 ):
@@ -110,8 +111,8 @@ def block_loss(  # type: ignore[no-untyped-def]
     place, turn, jac, row, half, error, square, spare = work
     n = unit.shape[0]
     size = 3 * n
-    hessian[:] = 0.0
-    gradient[:] = 0.0
+    zero2(hessian)
+    zero1(gradient)
     from_unit(body, unit, shape)
     chain(root, shape, frames)
     world_columns(body, frames, shape, place, turn)

@@ -9,12 +9,13 @@ rotation in the first three columns, position [m] in the last.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from onboard.planning.contact.compiled import copy2, jit, zero2
 
 _SERIES = 1e-8  # t^2 below which Taylor series replace the quotients
 
 
-@njit(cache=True)
+@jit
 def coefficients(tt):  # type: ignore[no-untyped-def]
     """(a, b, c, da, db) at t^2: da and db are the factors of w_j in da/dw_j and db/dw_j; c = (t - sin t)/t^3."""
     if tt < _SERIES:
@@ -27,7 +28,7 @@ def coefficients(tt):  # type: ignore[no-untyped-def]
     return a, b, (1.0 - a) / tt, (cosine - a) / tt, (a - 2.0 * b) / tt
 
 
-@njit(cache=True)
+@jit
 def segment(length, kx, ky, out):  # type: ignore[no-untyped-def]
     """Pose of a segment's end in its start frame, into `out` (3, 4)."""
     wx, wy = kx * length, ky * length
@@ -38,7 +39,7 @@ def segment(length, kx, ky, out):  # type: ignore[no-untyped-def]
     out[0, 3], out[1, 3], out[2, 3] = length * b * wy, -length * b * wx, length * a
 
 
-@njit(cache=True)
+@jit
 def segment_jacobian(length, kx, ky, dp, dr):  # type: ignore[no-untyped-def]
     """Derivatives with respect to (L, kx, ky), by columns.
 
@@ -64,7 +65,7 @@ def segment_jacobian(length, kx, ky, dp, dr):  # type: ignore[no-untyped-def]
     dr[0, 2], dr[1, 2], dr[2, 2] = length * c * wx * wy, length * (1.0 - c * wx * wx), -length * b * wx
 
 
-@njit(cache=True)
+@jit
 def compose(first, second, out):  # type: ignore[no-untyped-def]
     """out = first * second for (3, 4) frames; `out` must be neither of them."""
     for i in range(3):
@@ -73,7 +74,7 @@ def compose(first, second, out):  # type: ignore[no-untyped-def]
         out[i, 3] += first[i, 3]
 
 
-@njit(cache=True)
+@jit
 def invert(frame, out):  # type: ignore[no-untyped-def]
     """out = frame^-1 for (3, 4) frames; `out` must not be `frame`."""
     for i in range(3):
@@ -82,20 +83,20 @@ def invert(frame, out):  # type: ignore[no-untyped-def]
         out[i, 3] = -(frame[0, i] * frame[0, 3] + frame[1, i] * frame[1, 3] + frame[2, i] * frame[2, 3])
 
 
-@njit(cache=True)
+@jit
 def chain(root, shape, frames):  # type: ignore[no-untyped-def]
     """Frames of all links of a chain: frames[0] = root, frames[i + 1] = frames[i] * segment(shape[i]).
 
     root (3, 4); shape (n, 3) with rows (L [m], kx, ky [1/m]); frames (n + 1, 3, 4) is written.
     """
     step = np.empty((3, 4))
-    frames[0] = root
+    copy2(root, frames[0])
     for i in range(shape.shape[0]):
         segment(shape[i, 0], shape[i, 1], shape[i, 2], step)
         compose(frames[i], step, frames[i + 1])
 
 
-@njit(cache=True)
+@jit
 def chain_jacobian(frames, shape, link, out):  # type: ignore[no-untyped-def]
     """World Jacobian of one link of a chain with respect to all shape parameters.
 
@@ -103,7 +104,7 @@ def chain_jacobian(frames, shape, link, out):  # type: ignore[no-untyped-def]
     axes; columns (L, kx, ky) by segment, zero for segments past the link.
     """
     dp, dr = np.empty((3, 3)), np.empty((3, 3))
-    out[:] = 0.0
+    zero2(out)
     for i in range(link):
         segment_jacobian(shape[i, 0], shape[i, 1], shape[i, 2], dp, dr)
         start, end = frames[i], frames[i + 1]
@@ -124,14 +125,14 @@ def chain_jacobian(frames, shape, link, out):  # type: ignore[no-untyped-def]
             out[3, column], out[4, column], out[5, column] = rx, ry, rz
 
 
-@njit(cache=True)
+@jit
 def flip_frame(frame, out):  # type: ignore[no-untyped-def]
     """out = frame * diag(1, -1, -1): the same link seen by a chain that runs the other way."""
     for i in range(3):
         out[i, 0], out[i, 1], out[i, 2], out[i, 3] = frame[i, 0], -frame[i, 1], -frame[i, 2], frame[i, 3]
 
 
-@njit(cache=True)
+@jit
 def flip_shape(shape, out):  # type: ignore[no-untyped-def]
     """The same bodies for a chain that runs the other way: order reversed, kx -> -kx."""
     n = shape.shape[0]
@@ -139,7 +140,7 @@ def flip_shape(shape, out):  # type: ignore[no-untyped-def]
         out[n - 1 - i, 0], out[n - 1 - i, 1], out[n - 1 - i, 2] = shape[i, 0], -shape[i, 1], shape[i, 2]
 
 
-@njit(cache=True)
+@jit
 def one_segment_to(x, y, z):  # type: ignore[no-untyped-def]
     """The only segment whose end lies at a point of its start frame: (L, kx, ky), L = inf where none exists.
 
@@ -156,7 +157,7 @@ def one_segment_to(x, y, z):  # type: ignore[no-untyped-def]
     return length, -y / across * t / length, x / across * t / length
 
 
-@njit(cache=True)
+@jit
 def two_segments_to(target, share, shape):  # type: ignore[no-untyped-def]
     """A biarc: two segments from the identity to the position and axis of `target` (3, 4), into `shape` (2, 3).
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from onboard.planning.contact.closure import project_closure
+from onboard.planning.contact.compiled import copy2, copy3, jit, zero2
 from onboard.planning.contact.feasibility import load_moments, slack
 from onboard.planning.contact.kinematics import chain, compose, flip_frame, flip_shape, invert, segment
 from onboard.planning.contact.scene import distance_gradient
@@ -18,19 +18,19 @@ OK, ATTACHMENT, LOAD, COLLISION, SELF, CLOSURE, REACH = 0, 1, 2, 3, 4, 5, 6
 REASONS = ("ok", "attachment", "load", "collision", "self_collision", "closure", "reach")
 
 
-@njit(cache=True)
+@jit
 def rebuild(frames, shape, low, high, out):  # type: ignore[no-untyped-def]
     """All link frames after segments low .. high - 1 changed: anchored at link `low` if low >= 0, else at `high`.
 
     frames (n + 1, 3, 4) are those before; links outside the block keep theirs.
     """
     n = shape.shape[0]
-    out[:] = frames
+    copy3(frames, out)
     if low >= 0:
         last = high if high >= 0 else n
         chain(frames[low], shape[low:last], out[low : last + 1])
         if high >= 0:
-            out[high] = frames[high]
+            copy2(frames[high], out[high])
     else:
         step, back = np.empty((3, 4)), np.empty((3, 4))
         for i in range(high - 1, -1, -1):
@@ -39,7 +39,7 @@ def rebuild(frames, shape, low, high, out):  # type: ignore[no-untyped-def]
             compose(out[i + 1], back, out[i])
 
 
-@njit(cache=True)
+@jit
 def attached_well(body, solids, frame):  # type: ignore[no-untyped-def]
     """Whether a pad sits on a surface: distance and angle inside their tolerances, less the planner's margin."""
     x = frame[0, 3] - body.pad_offset * frame[0, 0]
@@ -51,17 +51,17 @@ def attached_well(body, solids, frame):  # type: ignore[no-untyped-def]
     return gx * frame[0, 0] + gy * frame[1, 0] + gz * frame[2, 0] > body.pad_cosine + 0.002
 
 
-@njit(cache=True)
+@jit
 def sections_hold(body, frames, shape, attached, moments, bins):  # type: ignore[no-untyped-def]
     """Whether every segment holds its shape under its true load; moments and bins are written."""
     load_moments(body, frames, shape, attached, moments, bins)
+    least = np.inf
     for i in range(shape.shape[0]):
-        if slack(body, shape[i, 0], shape[i, 1], shape[i, 2], moments[i], bins[i]) < SLACK:
-            return False
-    return True
+        least = min(least, slack(body, shape[i, 0], shape[i, 1], shape[i, 2], moments[i], bins[i]))
+    return least >= SLACK
 
 
-@njit(cache=True)
+@jit
 def free_space(body, solids, frames, shape, points):  # type: ignore[no-untyped-def]
     """OK, COLLISION or SELF for one shape. points (n (ARC_POINTS + 1) + 1, 3) is scratch: links and arc points."""
     n = shape.shape[0]
@@ -94,7 +94,7 @@ def free_space(body, solids, frames, shape, points):  # type: ignore[no-untyped-
     return OK
 
 
-@njit(cache=True)
+@jit
 def touches_itself(body, shape, points):  # type: ignore[no-untyped-def]
     """Whether two places at least 4 radii apart along the body come closer than two radii less the tolerance."""
     per = ARC_POINTS + 1
@@ -117,7 +117,7 @@ def touches_itself(body, shape, points):  # type: ignore[no-untyped-def]
     return False
 
 
-@njit(cache=True)
+@jit
 def check_motion(  # type: ignore[no-untyped-def]
     body, solids, frames, before, after, low, high, holding, path, moments, bins
 ):
@@ -129,7 +129,7 @@ def check_motion(  # type: ignore[no-untyped-def]
     n = before.shape[0]
     now, scratch = np.empty((n + 1, 3, 4)), np.empty((n + 1, 3, 4))
     points = np.empty((n * (ARC_POINTS + 1) + 1, 3))
-    correction = np.zeros((n, 3))
+    correction, guess = np.zeros((n, 3)), np.empty((n, 3))
     two = low >= 0 and high >= 0
     for k in range(SAMPLES + 1):
         share = k / SAMPLES
@@ -137,18 +137,19 @@ def check_motion(  # type: ignore[no-untyped-def]
             for j in range(3):
                 path[k, i, j] = before[i, j] + share * (after[i, j] - before[i, j]) + correction[i, j]
         if two and 0 < k < SAMPLES:
-            guess = path[k, low:high].copy()
-            if not project_closure(body, frames[low], path[k, low:high], frames[high], scratch[low : high + 1], 12):
+            copy2(path[k], guess)
+            if not project_closure(body, frames[low], path[k, low:high], frames[high], scratch[low : high + 1]):
                 return CLOSURE
             # the next sample starts from this one's correction, which fades towards the end
             fade = (1.0 - (k + 1) / SAMPLES) / (1.0 - share)
             for i in range(low, high):
                 for j in range(3):
-                    total = correction[i, j] + path[k, i, j] - guess[i - low, j]
+                    total = correction[i, j] + path[k, i, j] - guess[i, j]
                     correction[i, j] = total * fade
         if k == 0:
-            correction[:] = 0.0
-    path[0], path[SAMPLES] = before, after
+            zero2(correction)
+    copy2(before, path[0])
+    copy2(after, path[SAMPLES])
     for k in range(SAMPLES + 1):
         rebuild(frames, path[k], low, high, now)
         if not sections_hold(body, now, path[k], holding, moments, bins):
@@ -159,13 +160,13 @@ def check_motion(  # type: ignore[no-untyped-def]
     return OK
 
 
-@njit(cache=True)
+@jit
 def block_problem(frames, shape, low, high, root, inner):  # type: ignore[no-untyped-def]
     """Root frame (3, 4) and shape of a block as a chain that starts at an anchor; tail blocks are flipped."""
     if low >= 0:
         last = high if high >= 0 else shape.shape[0]
-        root[:] = frames[low]
-        inner[:] = shape[low:last]
+        copy2(frames[low], root)
+        copy2(shape[low:last], inner)
     else:
         flip_frame(frames[high], root)
         flip_shape(shape[:high], inner)

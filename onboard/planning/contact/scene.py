@@ -13,11 +13,11 @@ from typing import Annotated, Literal
 import msgspec
 import numpy as np
 from msgspec import Meta
-from numba import njit
 from numpy.typing import NDArray
 
 from onboard.config import Section, convert, read_toml
 from onboard.errors import ConfigError
+from onboard.planning.contact.compiled import jit
 
 Floats = NDArray[np.float64]
 Vector = Annotated[list[float], Meta(min_length=3, max_length=3)]
@@ -128,7 +128,7 @@ def _row(path: str, index: int, solid: Solid) -> list[float]:
     return [float(kind), *solid.center_m, *turn.ravel().tolist(), *size, edge]
 
 
-@njit(cache=True)
+@jit
 def distance_gradient(solids, x, y, z):  # type: ignore[no-untyped-def]
     """Signed distance and its unit gradient at one point: (D, gx, gy, gz)."""
     best, gx, gy, gz = 1e9, 0.0, 0.0, 1.0
@@ -161,7 +161,7 @@ def distance_gradient(solids, x, y, z):  # type: ignore[no-untyped-def]
     return best, gx, gy, gz
 
 
-@njit(cache=True)
+@jit
 def _box(u, v, w, a, b, c):  # type: ignore[no-untyped-def]
     """Signed distance and gradient of a centred box with half extents a, b, c."""
     qu, qv, qw = abs(u) - a, abs(v) - b, abs(w) - c
@@ -179,7 +179,7 @@ def _box(u, v, w, a, b, c):  # type: ignore[no-untyped-def]
     return d, su * pu / d, sv * pv / d, sw * pw / d
 
 
-@njit(cache=True)
+@jit
 def distances(solids, points):  # type: ignore[no-untyped-def]
     """Signed distances of points (N, 3) -> (N,)."""
     out = np.empty(points.shape[0])
@@ -188,7 +188,7 @@ def distances(solids, points):  # type: ignore[no-untyped-def]
     return out
 
 
-@njit(cache=True)
+@jit
 def gradients(solids, points):  # type: ignore[no-untyped-def]
     """Unit gradients at points (N, 3) -> (N, 3)."""
     out = np.empty(points.shape)

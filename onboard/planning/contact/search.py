@@ -1,0 +1,221 @@
+"""Block-wise IK hybrid search (paper, III-A4): best-first over contact modes, every child validated before it counts."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onboard.clock import Clock
+from onboard.planning.contact.body import Record, make_body, make_weights
+from onboard.planning.contact.expansion import COUNTS, expand, measure
+from onboard.planning.contact.guide import Guide, check_goal, make_guide
+from onboard.planning.contact.motion import REASONS, SAMPLES
+from onboard.planning.contact.plan import Plan, State, Step
+from onboard.planning.contact.scene import Scene
+from onboard.planning.contact.start import check_start
+from onboard.planning.contact.worm import WormSpec
+
+Floats = NDArray[np.float64]
+ROUNDING_M = 0.015  # two nodes of one mode whose links agree to this are one
+NOMINAL_M = 0.02  # progress a step that counts as going well
+RECENT = 4  # steps over which progress is called recent
+ALPHA = (0.1, 1.0)
+_ROOM = 96
+
+
+@dataclass
+class Node:
+    """A state in the tree. progress: head and links' mean, along the guide [m]."""
+
+    state: State
+    path: Floats | None
+    released: int
+    attached: int
+    parent: Node | None
+    depth: int
+    head_m: float
+    mean_m: float
+    deformation: float
+    score: float = 0.0
+
+
+class Expander(Protocol):
+    """Where children come from: the search below asks it for every node it opens."""
+
+    def children(self, node: Node, counts: NDArray[np.int64]) -> list[Node]:
+        """Validated children of a node; counts (COUNTS,) gathers solver calls and refusals."""
+
+
+class Progress(Protocol):
+    """Told how far the search is, for progress bars."""
+
+    def __call__(self, share: float, expansions: int) -> None: ...
+
+
+class BlockExpander:
+    """Children by block-wise inverse kinematics towards targets on the guide."""
+
+    def __init__(self, spec: WormSpec, body: Record, weights: Record, scene: Scene, guide: Guide) -> None:
+        self.spec, self.body, self.weights, self.scene, self.guide = spec, body, weights, scene, guide
+        n = spec.links.count - 1
+        self._out = (
+            np.empty((_ROOM, n + 1, 3, 4)), np.empty((_ROOM, n, 3)), np.empty((_ROOM, n + 1), dtype=np.uint8),
+            np.empty((_ROOM, SAMPLES + 1, n, 3)), np.empty((_ROOM, 2), dtype=np.int64),
+        )  # fmt: skip
+
+    def children(self, node: Node, counts: NDArray[np.int64]) -> list[Node]:
+        state, search = node.state, self.spec.search
+        found = expand(
+            self.body, self.weights, self.scene.solids, self.guide.arrays, state.frames, state.shape, state.attached,
+            search.top, search.max_free, self._out, counts,
+        )  # fmt: skip
+        return self.nodes(node, found, self._out)
+
+    def nodes(self, parent: Node, count: int, out: tuple[Any, ...]) -> list[Node]:
+        """Nodes of the first `count` rows of the arrays that `expand` fills."""
+        frames, shape, attached, path, meta = (array[:count].copy() for array in out)
+        measured = np.empty((count, 4))
+        search = self.spec.search
+        measure(self.body, self.guide.arrays, search.extension, search.bending, frames, shape, measured)
+        return [
+            Node(
+                State(frames[i], shape[i], attached[i]), path[i], int(meta[i, 0]), int(meta[i, 1]), parent,
+                parent.depth + 1, measured[i, 0] - search.lateral * measured[i, 2], measured[i, 1], measured[i, 3],
+            )
+            for i in range(count)
+        ]  # fmt: skip
+
+
+def root_node(spec: WormSpec, body: Record, guide: Guide, state: State) -> Node:
+    """The start as a node."""
+    measured = np.empty((1, 4))
+    search = spec.search
+    measure(body, guide.arrays, search.extension, search.bending, state.frames[None], state.shape[None], measured)
+    head, mean, lateral, deformation = measured[0]
+    return Node(state, None, -1, -1, None, 0, head - search.lateral * lateral, mean, deformation)
+
+
+def search(
+    spec: WormSpec,
+    scene: Scene,
+    start: State,
+    goal: Floats,
+    clock: Clock,
+    *,
+    budget_s: float | None = None,
+    guide: Guide | None = None,
+    expander: Expander | None = None,
+    progress: Progress | None = None,
+) -> Plan:
+    """A plan from `start` until the head is within the goal radius, or the best part of one and the reason.
+
+    Raises:
+        PlanningError: the start or the goal is illegal (names the constraint), or no guide exists.
+    """
+    body, weights = make_body(spec), make_weights(spec)
+    check_goal(scene, spec, goal)
+    check_start(body, scene, start)
+    began = clock.now_s()
+    if guide is None:
+        guide = make_guide(scene, spec, start.frames[:, :, 3], goal)
+    guide_s = clock.now_s() - began
+    expander = expander or BlockExpander(spec, body, weights, scene, guide)
+    numbers = spec.search
+    limit = numbers.budget_s if budget_s is None else budget_s
+    counts = np.zeros(COUNTS, dtype=np.int64)
+    root = root_node(spec, body, guide, start)
+    length = max(guide.along[-1] - root.head_m, 1e-6)
+    visits: Counter[str] = Counter()
+    seen = {_key(start)}
+    queue: list[tuple[float, int, Node]] = [(0.0, 0, root)]
+    best, expansions, pushed, reason = root, 0, 0, "no transition is left to try"
+    began = clock.now_s()
+    reached = _at_goal(root, goal, numbers.goal_radius_m)
+    while queue and not reached:
+        if clock.now_s() - began > limit:
+            reason = f"the time budget of {limit:g} s is used up"
+            break
+        if expansions >= numbers.max_expansions:
+            reason = f"the budget of {numbers.max_expansions} expansions is used up"
+            break
+        node = heapq.heappop(queue)[2]
+        expansions += 1
+        visits[node.state.mode] += 1
+        children = expander.children(node, counts)
+        for child in children:
+            child.score = _score(spec, root, length, child, visits)
+        kept = 0
+        for child in sorted(children, key=lambda c: -c.score):
+            key = _key(child.state)
+            if key in seen:
+                continue
+            seen.add(key)
+            pushed += 1
+            kept += 1
+            heapq.heappush(queue, (-child.score, pushed, child))
+            if child.head_m > best.head_m:
+                best = child
+                if progress is not None:
+                    progress(min(1.0, max(0.0, (best.head_m - root.head_m) / length)), expansions)
+            if _at_goal(child, goal, numbers.goal_radius_m):
+                best, reached = child, True
+                break
+            if kept >= numbers.children:
+                break
+    statistics = {
+        "planning_s": clock.now_s() - began,
+        "guide_s": guide_s,
+        "expansions": expansions,
+        "nodes": pushed,
+        "ik_calls": int(counts[0]),
+        "ik_iterations": int(counts[1]),
+        "rejected": {name: int(counts[2 + i]) for i, name in enumerate(REASONS) if i} | {"mode_load": int(counts[9])},
+    }
+    return make_plan(spec, scene, start, goal, best, reached, "" if reached else reason, statistics)
+
+
+def make_plan(
+    spec: WormSpec, scene: Scene, start: State, goal: Floats, last: Node, complete: bool, reason: str, extra: dict[str, Any]
+) -> Plan:
+    """The plan that ends in `last`. Its deformation is the sum over its steps."""
+    chain: list[Node] = []
+    node: Node | None = last
+    while node is not None and node.parent is not None:
+        chain.append(node)
+        node = node.parent
+    chain.reverse()
+    steps = tuple(Step(n.path, n.state, n.released, n.attached) for n in chain if n.path is not None)
+    deformation = float(sum(n.deformation for n in chain))
+    return Plan(
+        spec.robot.name, spec.body_hash, scene.name, start, np.asarray(goal, dtype=np.float64), steps, complete, reason,
+        deformation, extra,
+    )  # fmt: skip
+
+
+def _key(state: State) -> bytes:
+    rounded = np.round(state.frames[:, :, 3] / ROUNDING_M).astype(np.int16)
+    return state.attached.tobytes() + rounded.tobytes()
+
+
+def _at_goal(node: Node, goal: Floats, radius: float) -> bool:
+    return bool(np.linalg.norm(node.state.frames[-1, :, 3] - goal) <= radius)
+
+
+def _score(spec: WormSpec, root: Node, length: float, node: Node, visits: Counter[str]) -> float:
+    """Half the head's progress, half the links', less deformation and steps, plus exploration (paper, eq. 11)."""
+    numbers = spec.search
+    before: Node = node
+    for _ in range(RECENT):
+        if before.parent is None:
+            break
+        before = before.parent
+    taken = max(node.depth - before.depth, 1)
+    alpha = min(max((node.mean_m - before.mean_m) / (taken * NOMINAL_M), ALPHA[0]), ALPHA[1])
+    gain = 0.5 * (node.head_m - root.head_m + node.mean_m - root.mean_m) / length
+    exploration = numbers.exploration / np.sqrt(1.0 + visits[node.state.mode])
+    return float(gain - numbers.deformation * alpha * node.deformation - numbers.step * node.depth + exploration)

@@ -1,0 +1,162 @@
+"""Commands of the suction worm: plan a crawl, judge it, draw it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from onboard.clock import Clock, WallClock, process_cpu_s
+from onboard.errors import PrestressError, UsageError
+from onboard.planning.contact.guide import make_guide
+from onboard.planning.contact.plan import Plan, save_plan
+from onboard.planning.contact.scene import Scene, load_scene
+from onboard.planning.contact.search import search
+from onboard.planning.contact.validator import validate
+from onboard.planning.contact.worm import load_worm
+from onboard.resources import robot_file, root
+from sim.worm.pictures import draw_plan
+from sim.worm.tasks import draw_task
+
+Run = Callable[[argparse.Namespace], int]
+
+
+class ProcessorClock:
+    """Processor time of this process: planning times that other programs on the computer do not stretch."""
+
+    def now_s(self) -> float:
+        return process_cpu_s()
+
+    def wall_ns(self) -> int:
+        return WallClock().wall_ns()
+
+
+def scene_names() -> list[str]:
+    """Names of the scenes that come with the project."""
+    return sorted(path.stem.removeprefix("worm_") for path in (root() / "robots" / "scenes").glob("worm_*.toml"))
+
+
+def find_scene(name: str) -> Scene:
+    """A scene by name or by path of its TOML file; UsageError when there is none."""
+    path = Path(name) if name.endswith(".toml") or "/" in name else root() / "robots" / "scenes" / f"worm_{name}.toml"
+    if not path.is_file():
+        raise UsageError(f"there is no scene {name!r}; known are {', '.join(scene_names())}, or give the path of a TOML file")
+    return load_scene(path)
+
+
+def choose_clock(kind: str) -> Clock:
+    """Wall clock, or processor time where other programs share the computer."""
+    return ProcessorClock() if kind == "cpu" else WallClock()
+
+
+@contextmanager
+def bar(title: str, quiet: bool) -> Iterator[Callable[[float], None]]:
+    """A progress bar on stderr, told shares of the work done."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:3.0f} %"), TimeElapsedColumn())
+    with Progress(*columns, disable=quiet or not sys.stderr.isatty(), transient=True) as display:
+        item = display.add_task(title, total=1.0)
+        yield lambda share: display.update(item, completed=share)
+
+
+def plan_worm(parser: argparse.ArgumentParser) -> Run:
+    """Arguments of `plan worm`."""
+    parser.add_argument("--robot", default="worm", help="worm by name, or the path of its TOML file")
+    parser.add_argument("--scene", default="floor_wall_ceiling", help=f"one of {', '.join(scene_names())}, or a TOML file")
+    parser.add_argument("--goal", help="x,y,z of a point on a surface [m]; the seed's goal if left out")
+    parser.add_argument("--seed", type=int, default=0, help="draws the start, and the goal if none is given")
+    parser.add_argument("--straight", action="store_true", help="start with a straight body instead of a random shape")
+    parser.add_argument("--budget", type=float, help="time limit of the search [s]; the robot's file if left out")
+    parser.add_argument("--out", default="runs/plan_worm", help="folder for the plan and its pictures")
+    parser.add_argument("--no-pictures", action="store_true", help="write the plan only")
+    parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
+    return _plan_worm
+
+
+def _plan_worm(args: argparse.Namespace) -> int:
+    spec, scene = load_worm(robot_file(args.robot)), find_scene(args.scene)
+    task = draw_task(scene, spec, args.seed, straight=args.straight)
+    goal = task.goal if args.goal is None else _point(args.goal)
+    guide = make_guide(scene, spec, task.start.frames[:, :, 3], goal)
+    with bar("planning", args.json) as told:
+        plan = search(
+            spec, scene, task.start, goal, WallClock(), budget_s=args.budget, guide=guide,
+            progress=lambda share, _: told(share),
+        )  # fmt: skip
+    with bar("checking", args.json):
+        broken = validate(spec, scene, plan)
+    folder = Path(args.out)
+    folder.mkdir(parents=True, exist_ok=True)
+    save_plan(plan, folder / "plan.json")
+    written = [folder / "plan.json"]
+    if not args.no_pictures:
+        with bar("drawing", args.json) as told:
+            written += draw_plan(spec, scene, plan, guide.line, folder, told=told)
+    if args.json:
+        print(msgspec.json.encode(summary(plan, len(broken), [str(path) for path in written])).decode())
+    else:
+        _tell(plan, len(broken), written)
+    return 0 if plan.complete and not broken else 1
+
+
+def summary(plan: Plan, violations: int, files: list[str]) -> dict[str, Any]:
+    """What `plan worm --json` prints."""
+    return {
+        "complete": plan.complete,
+        "reason": plan.reason,
+        "steps": len(plan.steps),
+        "deformation": plan.deformation,
+        "violations": violations,
+        **plan.statistics,
+        "files": files,
+    }
+
+
+def _tell(plan: Plan, violations: int, files: list[Path]) -> None:
+    statistics = plan.statistics
+    print("goal reached" if plan.complete else f"goal not reached: {plan.reason}; this is the best part of a plan")
+    print(f"  steps        {len(plan.steps)}")
+    opened, calls = statistics["expansions"], statistics["ik_calls"]
+    print(f"  planning     {statistics['planning_s']:.2f} s, {opened} nodes opened, {calls} IK calls")
+    print(f"  validator    {violations} constraints broken")
+    refused = sorted(statistics["rejected"].items(), key=lambda item: -item[1])
+    print("  binding      " + ", ".join(f"{name} {count}" for name, count in refused if count))
+    print(f"  written      {files[0]}" + (f" and {len(files) - 1} pictures" if len(files) > 1 else ""))
+
+
+def _point(text: str) -> np.ndarray:
+    try:
+        values = [float(part) for part in text.split(",")]
+    except ValueError:
+        values = []
+    if len(values) != 3 or not np.all(np.isfinite(values)):
+        raise UsageError(f"--goal is {text!r}, must be three numbers x,y,z in metres")
+    return np.array(values)
+
+
+COMMANDS = {"plan": plan_worm}
+
+
+def main() -> int:
+    """`python -m sim.worm.cli VERB ...`."""
+    parser = argparse.ArgumentParser(prog="python -m sim.worm.cli")
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    runs = {}
+    for name, add in COMMANDS.items():
+        runs[name] = add(verbs.add_parser(name, formatter_class=argparse.ArgumentDefaultsHelpFormatter))
+    args = parser.parse_args()
+    try:
+        return runs[args.verb](args)
+    except PrestressError as error:
+        print(f"prestress: {error}", file=sys.stderr)
+        return error.exit_code
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
