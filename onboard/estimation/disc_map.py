@@ -16,13 +16,15 @@ from onboard.estimation.drift import correct, learn
 from onboard.estimation.equations import DIRECTION, HUBER, INCLINATION, W_BEND, W_LENGTH, W_TWIST, W_WARP
 from onboard.estimation.geometry import DiscGeometry
 from onboard.estimation.map_kernel import track
-from onboard.estimation.report import Reporter, usable
-from onboard.messages import EstimateFlag, Floats, PoseEstimate, StrutObservations
+from onboard.estimation.report import Reporter
+from onboard.estimation.so3 import log_so3, relative
+from onboard.messages import EstimateFlag, Floats, PoseEstimate, SensorFlag, StrutObservations
 
 if TYPE_CHECKING:
     from onboard.robot import RobotSpec
 
 Degrees = Annotated[float, Meta(gt=0.0, le=180.0)]
+MIN_STRUTS = 2  # a module with fewer coasts
 SmallLength = Annotated[float, Meta(gt=0.0, le=0.1)]
 
 
@@ -34,9 +36,10 @@ class DiscMapConfig(Section, frozen=True):
     positions. warp_sigma_m: amplitude by which a ring leaves its plane; WARPED is raised beyond warp_limit_m.
     twist_sigma_deg, bend_sigma_deg: prior of a module's rotation around the upright one. inclination_floor_deg,
     azimuth_floor_deg: what sensors do not know about themselves (mounting, joints). huber_sigmas: residuals beyond count
-    linearly. drift_correlation_s: how long the pose's own azimuth error stays the same. inconsistent_sigmas,
-    inconsistent_after_s: when a strut is left out. start_iterations: of Levenberg-Marquardt at start and on recovery.
-    recover_sigmas: mean normalised residual of the tower beyond which the pose is solved anew.
+    linearly. drift_correlation_s: how long the pose's own azimuth error stays the same. coast_s: how slowly a module without
+    readings goes straight. inconsistent_sigmas, inconsistent_after_s: when a strut is left out. start_iterations: of
+    Levenberg-Marquardt at start and on recovery. recover_sigmas: mean normalised residual of the tower beyond which the pose
+    is solved anew.
     """
 
     mode: Literal["direction", "inclination"] = "direction"
@@ -52,6 +55,7 @@ class DiscMapConfig(Section, frozen=True):
     drift_correlation_s: Annotated[float, Meta(ge=0.0, le=600.0)] = 5.0
     inconsistent_sigmas: Annotated[float, Meta(ge=1.0, le=100.0)] = 6.0
     inconsistent_after_s: Annotated[float, Meta(gt=0.0, le=60.0)] = 0.5
+    coast_s: Annotated[float, Meta(gt=0.0, le=600.0)] = 10.0
     start_iterations: Annotated[int, Meta(ge=1, le=200)] = 30
     recover_sigmas: Annotated[float, Meta(ge=1.0, le=1000.0)] = 8.0
 
@@ -76,7 +80,6 @@ class DiscMap:
         self._weight[HUBER] = config.huber_sigmas
         self._floor_incl = math.radians(config.inclination_floor_deg)
         self._floor_az = math.radians(config.azimuth_floor_deg)
-        self._anchor = np.zeros((modules, 3))
         self._direction = np.zeros((count, 3))
         self._motion, self._moving = np.zeros((count, 3)), np.zeros(count)
         self._weights = np.ones((2, count))
@@ -96,6 +99,9 @@ class DiscMap:
         self._offset, self._variance = np.zeros(modules * n), np.zeros(modules * n)
         self._last_sigma_az = np.zeros(modules * n)
         self._used = np.zeros(modules * n, dtype=np.bool_)
+        self._trust = np.zeros(modules * n)
+        self._silent, self._coasting = np.zeros(modules, dtype=np.bool_), False
+        self._anchor = np.zeros((modules, 3))
         self._last_t_s: float | None = None
         self._strained = 0
         self._reporter.reset()
@@ -108,58 +114,74 @@ class DiscMap:
 
     def update(self, observations: StrutObservations) -> PoseEstimate:
         """The estimate at `observations.t_s`; raises EstimationError only when no strut was ever seen."""
-        seen = usable(observations)
-        self._reporter.require(observations, seen)
-        dt_s = 0.0 if self._last_t_s is None else max(0.0, observations.t_s - self._last_t_s)
-        correct(
-            observations.direction, observations.rate_rad_s, observations.sigma_inclination_rad,
-            observations.sigma_azimuth_rad, seen, self._used, dt_s, self._floor_incl, self._floor_az, self._last_sigma_az,
-            self._offset, self._variance, self._direction, self._motion, self._moving,
-            self._weights[0], self._weights[1],
-        )  # fmt: skip
-        trust = np.where(self._consistency.excluded, 1e-9, 1.0) * seen
-        if self._last_t_s is None:
-            self._solve_anew(trust)
-        else:
-            self._follow(trust, dt_s)
-        self._last_t_s, self._used = observations.t_s, seen
-        self._consistency.update(self._residual, seen, dt_s)
-        use = seen & ~self._consistency.excluded
-        if self._mode == DIRECTION and dt_s > 0.0:
-            noise = (1.0 / self._weights[0].max()) * max(1.0, self.config.drift_correlation_s / dt_s)
-            learn(
-                self._position, self._rotation, self._warp, self.geometry.lower_m, self.geometry.upper_m,
-                self.geometry.saddle, self._direction, use, noise, self._offset, self._variance,
-            )  # fmt: skip
+        self.advance(observations)
+        excluded = self._consistency.excluded
         flags = EstimateFlag.NONE
         if float(np.abs(self._warp).max()) > self.config.warp_limit_m:
             flags |= EstimateFlag.WARPED
         strut_flags = observations.flags
-        if self._consistency.excluded.any():
-            strut_flags = strut_flags | np.where(self._consistency.excluded, 64, 0)
+        if excluded.any():
+            strut_flags = strut_flags | np.where(excluded, int(SensorFlag.INCONSISTENT), 0)
+        use = self._trust == 1.0
         return self._reporter.build(observations, use, self._position, self._rotation, inverse(self._lower), strut_flags, flags)
 
-    def _follow(self, trust: Floats, dt_s: float) -> None:
+    def advance(self, observations: StrutObservations) -> None:
+        """Move the state to the observations' tick: `update` without the report."""
+        geometry, config = self.geometry, self.config
+        dt_s = 0.0 if self._last_t_s is None else max(0.0, observations.t_s - self._last_t_s)
+        count = correct(
+            observations.direction, observations.rate_rad_s, observations.sigma_inclination_rad,
+            observations.sigma_azimuth_rad, observations.valid, self._consistency.excluded, self._used, self._trust, dt_s,
+            self._floor_incl, self._floor_az, self._last_sigma_az, self._offset, self._variance, self._direction, self._motion,
+            self._moving, self._weights[0], self._weights[1],
+        )  # fmt: skip
+        if count == 0:
+            self._reporter.require(observations, self._used)
+        if self._last_t_s is None:
+            self._solve_anew()
+        else:
+            if count < len(self._trust) or self._coasting:
+                self._coast(dt_s)
+            self._follow(dt_s, max(count, 1))
+        self._last_t_s = observations.t_s
+        self._consistency.update(self._residual, self._used, dt_s)
+        if self._mode == DIRECTION and dt_s > 0.0:
+            ticks = max(1.0, config.drift_correlation_s / dt_s)
+            learn(
+                self._position, self._rotation, self._warp, geometry.lower_m, geometry.upper_m, geometry.saddle,
+                self._direction, self._trust, self._weights[0], ticks, self._offset, self._variance,
+            )  # fmt: skip
+
+    def _coast(self, dt_s: float) -> None:
+        """Modules with fewer than two struts hold the rotation they had, and relax to straight over `coast_s`."""
+        n = self.geometry.lower_m.shape[1]
+        silent = self._trust.reshape(-1, n).sum(axis=1) < MIN_STRUTS
+        for m in np.flatnonzero(silent & ~self._silent):
+            self._anchor[m] = log_so3(relative(self._rotation[m], self._rotation[m + 1]))
+        self._anchor[silent] *= math.exp(-dt_s / self.config.coast_s)
+        self._anchor[~silent] = 0.0
+        self._silent, self._coasting = silent, bool(silent.any())
+
+    def _follow(self, dt_s: float, count: int) -> None:
         geometry, config = self.geometry, self.config
         keep = math.exp(-dt_s / config.memory_s) if config.memory_s > 0.0 else 0.0
         cost = track(
             self._position, self._rotation, self._warp, geometry.lower_m, geometry.upper_m, geometry.strut_length_m,
-            geometry.saddle, self._direction, self._weights[0], self._weights[1], trust, self._motion, self._moving, self._mode,
-            self._weight, self._anchor, keep, self._information, self._lower, self._residual,
+            geometry.saddle, self._direction, self._weights[0], self._weights[1], self._trust, self._motion, self._moving,
+            self._mode, self._weight, self._anchor, keep, self._information, self._lower, self._residual,
         )  # fmt: skip
-        count = float(trust.sum())
-        strained = not cost <= 0.5 * config.recover_sigmas**2 * max(count, 1.0)
+        strained = not cost <= 0.5 * config.recover_sigmas**2 * count
         self._strained = self._strained + 1 if strained else 0
         if math.isnan(cost) or self._strained > 20:
-            self._solve_anew(trust)
+            self._solve_anew()
             self._strained = 0
 
-    def _solve_anew(self, trust: Floats) -> None:
+    def _solve_anew(self) -> None:
         """Converge from the present pose and from the rest pose; the lower cost wins."""
         geometry = self.geometry
         rest = (geometry.rest_position_m, np.tile(np.eye(3), (geometry.modules + 1, 1, 1)), np.zeros(geometry.modules))
         starts = [rest] if self._last_t_s is None else [rest, (self._position, self._rotation, self._warp)]
-        problem = Problem(geometry, self._direction, self._weights, trust, self._mode, self._weight, self._anchor)
+        problem = Problem(geometry, self._direction, self._weights, self._trust, self._mode, self._weight, self._anchor)
         best = math.inf
         for start in starts:
             position, rotation, warp = (part.copy() for part in start)

@@ -14,6 +14,8 @@ from onboard.estimation.compiled import compiled
 from onboard.messages import Bools, Floats
 
 MIN_SINE = 0.05  # a strut this close to the vertical has no azimuth to speak of
+MAX_STEP_S = 0.1  # a rate does not speak for longer than this
+UNTRUSTED = 1e-9  # weight of an excluded strut: enough to see its residual, not to move anything
 
 
 @compiled
@@ -22,8 +24,10 @@ def correct(
     rate: Floats,
     sigma_incl: Floats,
     sigma_az: Floats,
-    use: Bools,
-    used_before: Bools,
+    valid: Bools,
+    excluded: Bools,
+    used: Bools,
+    trust: Floats,
     dt_s: float,
     floor_incl: float,
     floor_az: float,
@@ -35,15 +39,27 @@ def correct(
     moving: Floats,
     weight_incl: Floats,
     weight_az: Floats,
-) -> None:
+) -> int:
     """Directions turned back by the drift, the turn the gyros saw, and weights: floors are added to the sensors' own sigmas.
 
-    The variance of a strut's offset starts at, and grows with, sigma_az^2; a fall of sigma_az means a fresh heading.
+    The variance of a strut's offset starts at, and grows with, sigma_az^2; a fall of sigma_az means a fresh heading. `used`
+    (MN,) holds which struts were used at the last tick, and on return which are now: those that are valid and all of whose
+    numbers are finite. trust (MN,) is 1 for them, next to nothing for `excluded` ones; moving (MN,) is 1 where out_motion
+    (MN, 3) holds a turn.
     """
+    count = 0
     for i in range(len(direction)):
-        if not use[i]:
+        total = sigma_incl[i] + sigma_az[i]
+        for x in range(3):
+            total += direction[i, x] + rate[i, x]
+        moving[i] = 1.0 if used[i] and dt_s <= MAX_STEP_S else 0.0
+        used[i] = valid[i] and math.isfinite(total)
+        trust[i] = 0.0
+        if not used[i]:
             moving[i] = 0.0
             continue
+        count += 1
+        trust[i] = UNTRUSTED if excluded[i] else 1.0
         before, now = last_sigma_az[i] * last_sigma_az[i], sigma_az[i] * sigma_az[i]
         if before == 0.0 or now < 0.98 * before:
             offset[i], variance[i] = 0.0, now
@@ -57,7 +73,6 @@ def correct(
         dx, dy, dz = dx / norm, dy / norm, z / norm
         out_direction[i, 0], out_direction[i, 1], out_direction[i, 2] = dx, dy, dz
         wx, wy, wz = c * rate[i, 0] + s * rate[i, 1], c * rate[i, 1] - s * rate[i, 0], rate[i, 2]
-        moving[i] = 1.0 if used_before[i] else 0.0
         out_motion[i, 0] = (wy * dz - wz * dy) * dt_s
         out_motion[i, 1] = (wz * dx - wx * dz) * dt_s
         out_motion[i, 2] = (wx * dy - wy * dx) * dt_s
@@ -65,6 +80,7 @@ def correct(
         level2 = dx * dx + dy * dy
         weight_incl[i] = 1.0 / white
         weight_az[i] = 1.0 / (white + level2 * (variance[i] + floor_az * floor_az))
+    return count
 
 
 @compiled
@@ -76,19 +92,20 @@ def learn(
     upper_m: Floats,
     saddle: Floats,
     direction: Floats,
-    use: Bools,
-    noise: float,
+    trust: Floats,
+    weight_incl: Floats,
+    ticks: float,
     offset: Floats,
     variance: Floats,
 ) -> None:
-    """One scalar Kalman step per strut; `noise`: variance [rad^2] of one tick's pose azimuth, times its correlation in ticks."""
+    """One scalar Kalman step per strut: a tick's azimuth is as good as an inclination, and `ticks` of them share one error."""
     modules, n = lower_m.shape[0], lower_m.shape[1]
     for m in range(modules):
         for k in range(n):
             i = m * n + k
             dx, dy = direction[i, 0], direction[i, 1]
             sine = math.sqrt(dx * dx + dy * dy)
-            if not use[i] or sine < MIN_SINE:
+            if trust[i] < 1.0 or sine < MIN_SINE:
                 continue
             v0 = v1 = 0.0
             lift = saddle[k] * warp[m]
@@ -102,7 +119,7 @@ def learn(
                 else:
                     v1 = total
             gap = math.atan2(dx * v1 - dy * v0, dx * v0 + dy * v1)
-            measured = noise / (sine * sine)
+            measured = ticks / (weight_incl[i] * sine * sine)
             gain = variance[i] / (variance[i] + measured)
             offset[i] -= gain * gap
             variance[i] *= 1.0 - gain

@@ -57,7 +57,7 @@ def carry(
     lower: Floats,
     d: Floats,
 ) -> bool:
-    """Into `d` (6M,) the disc motions that turn the struts by `motion` (MN, 3) where `moving` (MN,) is 1 and keep their lengths."""
+    """Into `d` (6M,) disc motions that turn the struts by `motion` (MN, 3) where `moving` (MN,) is 1 and keep their lengths."""
     modules, n = lower_m.shape[0], lower_m.shape[1]
     h[:] = 0.0
     d[:] = 0.0

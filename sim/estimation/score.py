@@ -54,7 +54,7 @@ def run(estimator: Estimator, trial: Trial) -> tuple[Floats, Floats]:
 
 
 def score(trial: Trial, position: Floats, rotation: Floats) -> Score:
-    """Errors over the evaluated ticks. A branch switch is counted each time a module's twist error crosses 20 degrees, at any tick."""
+    """Errors over the evaluated ticks; each time a module's twist error crosses 20 degrees, at any tick, is a branch switch."""
     use = trial.evaluated
     tip = position[use, -1] - trial.position[use, -1]
     true, got = trial.rotation[use, -1], rotation[use, -1]

@@ -1,4 +1,4 @@
-"""What strut sensors make of a true motion: noise, bias, lag, asynchronous ages and a heading that drifts (simulator of errors)."""
+"""What strut sensors make of a true motion: noise, bias, lag, asynchronous ages and a heading that drifts."""
 
 from __future__ import annotations
 
