@@ -11,7 +11,7 @@ from msgspec import Meta
 from onboard.config import Section
 from onboard.errors import EstimationError
 from onboard.estimation.geometry import DiscGeometry
-from onboard.estimation.imu_checks import FrozenDetector, counts_si
+from onboard.estimation.imu_checks import BAD, SATURATED, FrozenDetector, counts_si, screen
 from onboard.estimation.strut_filter import RATE_ERROR, FilterSettings, StrutFilter
 from onboard.messages import Floats, ImuBatch, Ints, SensorFlag, StrutObservations, frozen
 
@@ -69,7 +69,8 @@ class VqfOrientation:
         )
         w, x, y, z = imu.mounting_wxyz
         # Third row of the sensor-to-strut matrix: the strut's own axis in sensor axes.
-        axis = np.array([2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)]) / (w * w + x * x + y * y + z * z)
+        size = w * w + x * x + y * y + z * z
+        axis = (2 * (x * z - w * y) / size, 2 * (y * z + w * x) / size, 1 - 2 * (x * x + y * y) / size)
         rest = DiscGeometry.of(spec.structure).rest_direction
         self._filters = [StrutFilter(settings, axis, math.atan2(d[1], d[0])) for d in rest]
         self._detector = FrozenDetector(n, spec.structure.struts_per_module, imu.rate_hz, self._count)
@@ -99,38 +100,38 @@ class VqfOrientation:
             return
         self._sequence[strut] = batch.sequence
         self._board_flags[strut] = int(batch.flags & (SensorFlag.BUS_ERROR | SensorFlag.SATURATED))
-        values = np.concatenate([batch.acceleration_m_s2, batch.rate_rad_s], axis=1)
-        finite = np.isfinite(values).all(axis=1) & np.isfinite(batch.t_s)
+        times = batch.t_s.tolist()
+        acceleration = np.ascontiguousarray(batch.acceleration_m_s2, dtype=np.float64)
+        rate = np.ascontiguousarray(batch.rate_rad_s, dtype=np.float64)
         for i in range(k):
-            t_s = float(batch.t_s[i])
-            if not finite[i]:
-                self.refused["not_finite"][strut] += 1
-                self._incident_s[SensorFlag.NOT_FINITE][strut] = batch.received_s
-                continue
-            if t_s <= unit.t_s:
-                self.refused["duplicate" if t_s == unit.t_s else "old"][strut] += 1
-                continue
-            if t_s > batch.received_s + FUTURE_S:
-                self.refused["future"][strut] += 1
-                continue
-            self._take(strut, t_s, values[i])
+            self._take(strut, times[i], acceleration[i], rate[i], batch.received_s)
 
-    def _take(self, strut: int, t_s: float, values: Floats) -> None:
-        self._heard[strut] = True
-        self._detector.add(strut, values)
+    def _take(self, strut: int, t_s: float, acceleration: Floats, rate: Floats, received_s: float) -> None:
         unit = self._filters[strut]
-        if self._frozen[strut]:
-            # A frozen gyroscope would turn the filter for ever: wait for life, then level anew.
-            unit.t_s = t_s
-            return
-        saturated = bool((np.abs(values) >= self._limit).any())
-        if saturated:
-            self._incident_s[SensorFlag.SATURATED][strut] = t_s
-        unit.add(t_s, values[:3], values[3:], saturated)
+        verdict = screen(acceleration, rate, self._limit)
+        if verdict == BAD or not math.isfinite(t_s):
+            self.refused["not_finite"][strut] += 1
+            self._incident_s[SensorFlag.NOT_FINITE][strut] = received_s
+        elif t_s <= unit.t_s:
+            self.refused["duplicate" if t_s == unit.t_s else "old"][strut] += 1
+        elif t_s > received_s + FUTURE_S:
+            self.refused["future"][strut] += 1
+        else:
+            self._heard[strut] = True
+            self._detector.add(strut, acceleration, rate)
+            if verdict == SATURATED:
+                self._incident_s[SensorFlag.SATURATED][strut] = t_s
+            if self._frozen[strut]:
+                # A frozen gyroscope would turn the filter for ever: wait for life, then level anew.
+                unit.t_s = t_s
+            else:
+                unit.add(t_s, acceleration, rate, verdict == SATURATED)
 
     def observe(self, t_s: float) -> StrutObservations:
         """Directions of all struts as of the tick at `t_s`, carried there from the newest sample by the gyroscope."""
         filters = self._filters
+        for unit in filters:
+            unit.point()
         sampled = np.array([unit.t_s for unit in filters])
         age = np.where(self._heard, t_s - sampled, np.inf)
         direction = np.array([unit.direction for unit in filters])

@@ -19,6 +19,8 @@ from onboard.messages import Floats
 
 MIN_SINE = 0.05  # a strut closer to the vertical than 3 degrees has no azimuth to align
 FREE_FALL_G = 0.3  # less gravity than this is none
+UNKNOWN_VAR = math.pi**2  # [rad^2] of an azimuth that nothing is known about
+Vector = tuple[float, float, float]
 RATE_ERROR = 0.03  # of a gyroscope: what a second of extrapolation or saturation may hide
 
 
@@ -40,16 +42,19 @@ class FilterSettings:
 class StrutFilter:
     """Direction, rate and uncertainties of one strut as of its newest sample.
 
-    direction (3,), rate (3,): world axes, bias removed. azimuth_var [rad^2] grows with drift. lie: recent deviation of the
-    accelerometer's norm from gravity, in g. blind_s: how long the accelerometer was unusable, up to now.
+    direction and rate [rad/s]: world axes, bias removed, as of the last call of `point`. azimuth_var [rad^2] grows with
+    drift. lie: recent deviation of the accelerometer's norm from gravity, in g. blind_s: how long the accelerometer was
+    unusable, up to now.
     """
 
-    def __init__(self, settings: FilterSettings, axis: Floats, rest_azimuth_rad: float) -> None:
+    def __init__(self, settings: FilterSettings, axis: Vector, rest_azimuth_rad: float) -> None:
         self._settings, self._axis, self._rest_azimuth = settings, axis, rest_azimuth_rad
         self._vqf = self._fresh()
         self.t_s = -math.inf
-        self.direction, self.rate = np.array([0.0, 0.0, 1.0]), np.zeros(3)
-        self.azimuth_var = math.pi**2
+        self.direction: Vector = (0.0, 0.0, 1.0)
+        self.rate: Vector = (0.0, 0.0, 0.0)
+        self._turned = True
+        self.azimuth_var = UNKNOWN_VAR
         self.lie = self.blind_s = 0.0
         self.free_fall_s = 0.0
         self.extra_var = 0.0
@@ -62,7 +67,7 @@ class StrutFilter:
     @property
     def aligned(self) -> bool:
         """Whether the heading has been set at all."""
-        return self.azimuth_var < math.pi**2
+        return self.azimuth_var < UNKNOWN_VAR
 
     def _fresh(self) -> VQF:
         self._unlevelled = True
@@ -70,7 +75,7 @@ class StrutFilter:
 
     def reboot(self, t_s: float) -> None:
         """The board started anew: its clock is another, its samples may have jumped; orientation and bias are kept."""
-        self.azimuth_var = min(math.pi**2, self.azimuth_var + self._settings.gap_azimuth_var)
+        self.azimuth_var = min(UNKNOWN_VAR, self.azimuth_var + self._settings.gap_azimuth_var)
         if t_s <= self.t_s:
             self.t_s = t_s - self._settings.nominal_dt_s
 
@@ -82,15 +87,18 @@ class StrutFilter:
             self._vqf.setBiasEstimate(bias, math.radians(0.5))
         if self.aligned:
             self._kept_azimuth = math.atan2(self.direction[1], self.direction[0])
-            self.azimuth_var = min(math.pi**2, self.azimuth_var + self._settings.gap_azimuth_var)
+            self.azimuth_var = min(UNKNOWN_VAR, self.azimuth_var + self._settings.gap_azimuth_var)
 
     def add(self, t_s: float, acceleration: Floats, gyro: Floats, saturated: bool) -> None:
         """Take one sample, later than the last, all numbers finite; acceleration (3,) [m/s^2], gyro (3,) [rad/s]."""
         settings = self._settings
         dt_s = t_s - self.t_s
+        if self._align_until_s is None or t_s <= self._align_until_s:
+            self.point()  # every sample counts while the heading is set
         if dt_s > settings.relevel_gap_s:
             if math.isfinite(self.t_s):
                 self.restart()
+                self._gyro = gyro
             dt_s = settings.nominal_dt_s
             self._vqf.updateGyr(gyro)
         else:
@@ -101,16 +109,16 @@ class StrutFilter:
             for _ in range(steps):
                 self._vqf.updateGyr(scaled)
         self._level(acceleration, dt_s)
-        self.t_s, self._gyro = t_s, gyro
+        self.t_s, self._gyro, self._turned = t_s, gyro, False
         if saturated:
             hidden = (0.3 * settings.gyro_range_rad_s * dt_s) ** 2
-            self.azimuth_var = min(math.pi**2, self.azimuth_var + hidden)
+            self.azimuth_var += hidden
             self.extra_var += hidden
         self.extra_var *= math.exp(-dt_s / settings.tau_s)
-        self._point(gyro, dt_s)
+        self.azimuth_var = min(UNKNOWN_VAR, self.azimuth_var + settings.walk_var_per_s * dt_s)
 
     def _level(self, acceleration: Floats, dt_s: float) -> None:
-        norm = math.sqrt(float(acceleration @ acceleration))
+        norm = math.sqrt(float(acceleration.dot(acceleration)))
         off = abs(norm - G_M_S2)
         self.free_fall_s = self.free_fall_s + dt_s if norm < FREE_FALL_G * G_M_S2 else 0.0
         # A filter's first sample levels it whatever it says: there is nothing better yet.
@@ -123,40 +131,42 @@ class StrutFilter:
         blend = 1.0 - math.exp(-dt_s / self._settings.tau_s)
         self.lie += blend * (min(off / G_M_S2, 1.0) - self.lie)
 
-    def _point(self, gyro: Floats, dt_s: float) -> None:
+    def point(self) -> None:
+        """Bring direction and rate up to the newest sample."""
+        if self._turned:
+            return
+        self._turned = True
         w, x, y, z = self._vqf.getQuat6D().tolist()
         if not math.isfinite(w + x + y + z):  # nothing finite went in, so this cannot be; but it must not latch
             self.restart()
             return
-        turn = np.array(
-            [
-                [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-                [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-                [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-            ]
-        )
-        level = turn @ self._axis
-        self._set_heading(level, dt_s)
-        bias = np.asarray(self._vqf.getBiasEstimate()[0], dtype=np.float64)
-        rate = turn @ (gyro - bias)
+        level = _rotate(w, x, y, z, self._axis)
+        self._set_heading(level)
+        bias = self._vqf.getBiasEstimate()[0].tolist()
+        gyro = self._gyro.tolist()
+        rate = _rotate(w, x, y, z, (gyro[0] - bias[0], gyro[1] - bias[1], gyro[2] - bias[2]))
         c, s = math.cos(self._heading), math.sin(self._heading)
-        self.direction = np.array([c * level[0] - s * level[1], s * level[0] + c * level[1], level[2]])
-        self.rate = np.array([c * rate[0] - s * rate[1], s * rate[0] + c * rate[1], rate[2]])
+        self.direction = (c * level[0] - s * level[1], s * level[0] + c * level[1], level[2])
+        self.rate = (c * rate[0] - s * rate[1], s * rate[0] + c * rate[1], rate[2])
 
-    def _set_heading(self, level: Floats, dt_s: float) -> None:
-        sine = math.hypot(level[0], level[1])
+    def _set_heading(self, level: Vector) -> None:
         azimuth = math.atan2(level[1], level[0])
+        if math.hypot(level[0], level[1]) < MIN_SINE:
+            return
         if self._kept_azimuth is not None:
-            if sine >= MIN_SINE:
-                self._heading = self._kept_azimuth - azimuth
-                self._kept_azimuth = None
+            self._heading = self._kept_azimuth - azimuth
+            self._kept_azimuth = None
         elif self._align_until_s is None or self.t_s <= self._align_until_s:
-            if sine < MIN_SINE:
-                return
             if self._align_until_s is None:
                 self._align_until_s = self.t_s + self._settings.align_s
                 self.azimuth_var = self._settings.start_azimuth_var
             gap = self._rest_azimuth - azimuth
             self._align += (math.cos(gap), math.sin(gap))
             self._heading = math.atan2(self._align[1], self._align[0])
-        self.azimuth_var = min(math.pi**2, self.azimuth_var + self._settings.walk_var_per_s * dt_s)
+
+
+def _rotate(w: float, x: float, y: float, z: float, v: Vector) -> Vector:
+    """v turned by the unit quaternion (w, x, y, z)."""
+    a, b, c = v
+    tx, ty, tz = 2.0 * (y * c - z * b), 2.0 * (z * a - x * c), 2.0 * (x * b - y * a)
+    return (a + w * tx + y * tz - z * ty, b + w * ty + z * tx - x * tz, c + w * tz + x * ty - y * tx)

@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         print(f"gradient step        {result['gradient_us']:8.1f} us")
         print(
-            f"default update       {result['map_us']:8.1f} us, {result['ratio']:.1f} times the gradient step (target {TARGET_US:.0f} us)"
+            f"default update       {result['map_us']:8.1f} us: {result['ratio']:.1f} gradient steps (target {TARGET_US:.0f} us)"
         )
         print(f"whole call, default  {result['map_call_us']:8.1f} us: update, covariance, cable lengths, records")
     return 0 if result["map_us"] <= TARGET_US else 1
