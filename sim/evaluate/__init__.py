@@ -1,0 +1,1 @@
+"""Evaluations of whole robots on their plants, with held-out seeds."""
