@@ -20,7 +20,7 @@ class SampleRing:
     def __len__(self) -> int:
         return self._count
 
-    def put(self, ticks_us: int, raw: bytearray) -> None:
+    def put(self, ticks_us: int, raw: memoryview) -> None:
         """Add a sample of 14 bytes."""
         if self._count == self._capacity:
             self.drop(1)
@@ -30,6 +30,11 @@ class SampleRing:
         struct.pack_into("<I", self._data, at, ticks_us)
         self._data[at + 4 : at + SIZE] = raw
         self._count += 1
+
+    def lost(self) -> None:
+        """Samples were lost before they came here."""
+        self.dropped += 1
+        self.overflow = True
 
     def ticks_at(self, index: int) -> int:
         """Acquisition time of the sample `index` places after the oldest."""

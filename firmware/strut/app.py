@@ -50,6 +50,10 @@ class StrutSampler(Sampler):
     def sampled(self) -> None:
         self.app.send()
 
+    def missing(self) -> int:
+        batch = self.app.batch
+        return batch - len(self.ring) % batch
+
     def beat(self) -> None:
         self.app.watchdog.beat("sampling")
 

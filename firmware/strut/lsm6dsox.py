@@ -2,7 +2,7 @@
 
 import asyncio
 
-from strut.sensor import DEGREE, G, Sensor, SensorError
+from strut.sensor import DEGREE, MAX_READ, RAW_SIZE, G, Sensor, SensorError
 
 ADDRESS = 0x6A
 WHO_AM_I = 0x0F
@@ -10,14 +10,22 @@ IDENTITY = 0x6C
 CTRL1_XL = 0x10
 CTRL2_G = 0x11
 CTRL3_C = 0x12
-STATUS = 0x1E  # then 0x20: temperature, gyro, accelerometer in one burst
 INTERNAL_FREQ_FINE = 0x63
+FIFO_CTRL3 = 0x09  # batch rates: gyro << 4 | accelerometer
+FIFO_CTRL4 = 0x0A
+FIFO_STATUS1 = 0x3A  # words waiting, low byte; FIFO_STATUS2: high bits and overrun
+FIFO_DATA_TAG = 0x78  # then six data bytes; a longer read goes on with the next word
+OUT_TEMP = 0x20
 SW_RESET = 0x01
 BLOCK_UPDATE = 0x40
 AUTO_INCREMENT = 0x04
 RATE_104_HZ = 4 << 4
-ACCEL_READY = 0x01
-GYRO_READY = 0x02
+FIFO_CONTINUOUS = 6
+FIFO_OVERRUN = 0x40
+TAG_GYRO = 1
+TAG_ACCEL = 2
+WORD = 7
+TEMPERATURE_EVERY = 50  # samples: it changes slowly
 
 # Range -> (register bits, sensitivity). The gyro's are the data sheet's mdps per count, not range / 32768.
 ACCEL = {2: (0, 0.061), 4: (2, 0.122), 8: (3, 0.244), 16: (1, 0.488)}  # milli-g
@@ -53,14 +61,41 @@ class LSM6DSOX(Sensor):
         self.rate_hz = 104.0 * (1 + 0.0015 * (fine - 256 if fine > 127 else fine))
         self.accel_scale = accel_mg * 1e-3 * G
         self.gyro_scale = gyro_mdps * 1e-3 * DEGREE
-        self._burst = bytearray(16)
+        self.bus.write(ADDRESS, FIFO_CTRL4, 0)  # bypass: empties it
+        self.bus.write(ADDRESS, FIFO_CTRL3, RATE_104_HZ | RATE_104_HZ >> 4)
+        self.bus.write(ADDRESS, FIFO_CTRL4, FIFO_CONTINUOUS)
+        self._status = bytearray(2)
+        self._words = bytearray(2 * MAX_READ * WORD)
+        self._gyro = bytearray(6)
+        self._have_gyro = False
+        self._temperature = bytearray(2)
+        self._until_temperature = 0
 
-    def read(self, out: bytearray) -> bool:
-        burst = self._burst
-        self.bus.read_into(ADDRESS, STATUS, burst)
-        if burst[0] & (ACCEL_READY | GYRO_READY) != ACCEL_READY | GYRO_READY:
-            return False
-        out[0:6] = burst[10:16]
-        out[6:12] = burst[4:10]
-        out[12:14] = burst[2:4]
-        return True
+    def read(self, out: bytearray) -> int:
+        self.bus.read_into(ADDRESS, FIFO_STATUS1, self._status)
+        waiting = self._status[0] | (self._status[1] & 3) << 8
+        if self._status[1] & FIFO_OVERRUN:
+            self.overflowed = True
+        if waiting < 2:
+            return 0
+        words = min(waiting, 2 * MAX_READ)
+        data = self._words if words == 2 * MAX_READ else bytearray(words * WORD)
+        self.bus.read_into(ADDRESS, FIFO_DATA_TAG, data)
+        if self._until_temperature <= 0:
+            self._until_temperature = TEMPERATURE_EVERY
+            self.bus.read_into(ADDRESS, OUT_TEMP, self._temperature)
+        count = 0
+        for at in range(0, words * WORD, WORD):
+            tag = data[at] >> 3
+            if tag == TAG_GYRO:
+                self._gyro[:] = data[at + 1 : at + WORD]
+                self._have_gyro = True
+            elif tag == TAG_ACCEL and self._have_gyro:  # without its gyro it is the rest of a lost pair
+                self._have_gyro = False
+                to = count * RAW_SIZE
+                out[to : to + 6] = data[at + 1 : at + WORD]
+                out[to + 6 : to + 12] = self._gyro
+                out[to + 12 : to + 14] = self._temperature
+                count += 1
+        self._until_temperature -= count
+        return count

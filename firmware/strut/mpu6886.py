@@ -2,7 +2,7 @@
 
 import asyncio
 
-from strut.sensor import DEGREE, G, Sensor, SensorError
+from strut.sensor import DEGREE, MAX_READ, RAW_SIZE, G, Sensor, SensorError
 
 ADDRESS = 0x68
 WHO_AM_I = 0x75
@@ -11,9 +11,14 @@ SMPLRT_DIV = 0x19
 CONFIG = 0x1A
 GYRO_CONFIG = 0x1B
 ACCEL_CONFIG = 0x1C
-INT_STATUS = 0x3A  # then 0x3B: accelerometer, temperature, gyro, big endian, in one burst
+FIFO_EN = 0x23
+USER_CTRL = 0x6A
+FIFO_COUNT = 0x72  # bytes waiting, big endian
+FIFO_DATA = 0x74  # accelerometer, temperature, gyro, big endian, 14 bytes a sample
 PWR_MGMT_1 = 0x6B
-DATA_READY = 0x01
+FIFO_SENSORS = 0x18
+FIFO_ON_AND_EMPTY = 0x44
+FIFO_SIZE = 512
 DIVIDER = 11  # 1 kHz / 12 = 83.3 Hz; 80 Hz cannot be made
 
 RANGES_G = (2, 4, 8, 16)
@@ -44,17 +49,31 @@ class MPU6886(Sensor):
         await asyncio.sleep_ms(100)
         self.accel_scale = accel_range_g * G / 32768
         self.gyro_scale = gyro_range_dps * DEGREE / 32768
-        self._burst = bytearray(15)
+        self.bus.write(ADDRESS, FIFO_EN, FIFO_SENSORS)
+        self.bus.write(ADDRESS, USER_CTRL, FIFO_ON_AND_EMPTY)
+        self._count = bytearray(2)
 
-    def read(self, out: bytearray) -> bool:
-        burst = self._burst
-        self.bus.read_into(ADDRESS, INT_STATUS, burst)
-        if not burst[0] & DATA_READY:
-            return False
-        for index in range(6):
-            source = 1 + index if index < 3 else 2 + index  # the temperature lies between
-            out[2 * index] = burst[2 * source]
-            out[2 * index + 1] = burst[2 * source - 1]
-        out[12] = burst[8]
-        out[13] = burst[7]
-        return True
+    def read(self, out: bytearray) -> int:
+        self.bus.read_into(ADDRESS, FIFO_COUNT, self._count)
+        waiting = self._count[0] << 8 | self._count[1]
+        if waiting > FIFO_SIZE - RAW_SIZE:  # old samples are being overwritten: nobody knows where one starts
+            self.overflowed = True
+            self.bus.write(ADDRESS, USER_CTRL, FIFO_ON_AND_EMPTY)
+            return 0
+        count = min(waiting // RAW_SIZE, MAX_READ)
+        if not count:
+            return 0
+        data = bytearray(count * RAW_SIZE)
+        self.bus.read_into(ADDRESS, FIFO_DATA, data)
+        for at in range(0, count * RAW_SIZE, RAW_SIZE):
+            _swap(data, at, 3, out, at)
+            _swap(data, at + 8, 3, out, at + 6)
+            _swap(data, at + 6, 1, out, at + 12)
+        return count
+
+
+def _swap(source: bytearray, start: int, words: int, out: bytearray, to: int) -> None:
+    """Copy big endian words as little endian ones."""
+    for index in range(0, 2 * words, 2):
+        out[to + index] = source[start + index + 1]
+        out[to + index + 1] = source[start + index]

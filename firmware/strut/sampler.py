@@ -1,4 +1,4 @@
-"""Samples the IMU on data-ready at its own rate; sets it up again when it fails; never ends."""
+"""Takes samples from the IMU's FIFO at the sensor's own rate; sets it up again when it fails; never ends."""
 
 import asyncio
 
@@ -6,11 +6,14 @@ from common import ticks
 from common.i2c_bus import BusError, I2CBus
 from common.ring import SampleRing
 
-from strut.sensor import RAW_SIZE, Sensor, SensorError
+from strut.sample_clock import SampleClock
+from strut.sensor import MAX_READ, RAW_SIZE, Sensor, SensorError
 
 SILENT_PERIODS = 30  # no new sample for this many periods: set the sensor up again
 RETRY_MS = 500
-EARLY_US = 700  # look for the next sample this long before it is due
+EARLY_US = 800
+LATE_US = 300
+EARLY_EVERY = 4  # looks
 MAX_BUS_ERRORS = 3  # in a row
 
 
@@ -34,6 +37,10 @@ class Sampler:
 
     def sampled(self) -> None:
         """A sample is in the ring."""
+
+    def missing(self) -> int:
+        """How many samples to wait for before the next look."""
+        return 1
 
     def beat(self) -> None:
         """Sampling, or bounded recovery, goes on."""
@@ -68,18 +75,18 @@ class Sampler:
             await asyncio.sleep_ms(RETRY_MS)
 
     async def _sample(self) -> None:
-        raw = bytearray(RAW_SIZE)
-        period_us = int(1e6 / self.sensor.rate_hz)
-        last = ticks.now()
+        raw = bytearray(RAW_SIZE * MAX_READ)
+        one = memoryview(raw)
+        clock = SampleClock(1e6 / self.sensor.rate_hz)
+        before = last = ticks.now()
         wait_us = 0
         looks = 0
         errors = 0
         while not self._ranges_changed:
             await asyncio.sleep_ms(max(1, wait_us // 1000))
             wait_us = 0
-            looks += 1
             try:
-                fresh = self.sensor.read(raw)
+                count = self.sensor.read(raw)
                 errors = 0
             except BusError:
                 errors += 1
@@ -87,17 +94,25 @@ class Sampler:
                     raise
                 continue
             now = ticks.now()
-            if fresh:
+            if count:
                 self.beat()
-                self.samples += 1
-                self.ring.put(now, raw)
+                self.samples += count
+                newest = clock.newest(count, now, before)
+                for index in range(count):
+                    age_us = int((count - 1 - index) * clock.period_us)
+                    self.ring.put((newest - age_us) & ticks.MASK, one[index * RAW_SIZE : (index + 1) * RAW_SIZE])
+                if self.sensor.overflowed:
+                    self.sensor.overflowed = False
+                    self.ring.lost()
                 self.sampled()
-                # Found at the first look it may have waited for us: look earlier next time.
-                wait_us = period_us - EARLY_US - (500 if looks == 1 else 0) - ticks.diff(ticks.now(), now)
-                looks = 0
+                looks += 1
+                # Now and then look before it is due: what is not there yet teaches the clock as well.
+                early_us = EARLY_US if looks % EARLY_EVERY == 0 else -LATE_US
+                wait_us = clock.due(self.missing(), ticks.now()) - early_us
                 last = now
-            elif ticks.diff(now, last) > SILENT_PERIODS * period_us:
+            elif ticks.diff(now, last) > SILENT_PERIODS * clock.period_us:
                 return
+            before = now
 
     def _report(self, fault: str) -> None:
         self.fault = fault

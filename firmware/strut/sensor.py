@@ -5,6 +5,7 @@ from common.i2c_bus import I2CBus
 G = 9.80665  # m/s^2, standard gravity
 DEGREE = 0.017453292519943295  # rad
 RAW_SIZE = 14
+MAX_READ = 8  # samples that one read may bring
 
 
 class SensorError(Exception):
@@ -24,12 +25,13 @@ class Sensor:
 
     def __init__(self, bus: I2CBus) -> None:
         self.bus = bus
+        self.overflowed = False  # the FIFO has lost samples; cleared by whoever reports it
 
     async def setup(self, accel_range_g: int, gyro_range_dps: int) -> None:
         """Reset, identify and configure; raises SensorError or BusError."""
         raise NotImplementedError
 
-    def read(self, out: bytearray) -> bool:
-        """When a new sample is ready write ax ay az gx gy gz temperature, int16 little endian, into `out` (14 bytes)
-        and return True; raises BusError."""
+    def read(self, out: bytearray) -> int:
+        """Take samples from the FIFO, oldest first: ax ay az gx gy gz temperature, int16 little endian, 14 bytes each
+        into `out` (room for MAX_READ of them). Returns how many; raises BusError."""
         raise NotImplementedError

@@ -44,7 +44,7 @@ class BoardConfig:
     tick_offset_us: int = 0
     drift_ppm: int = 0
     unique_id: str = ""
-    heap: str = "192K"
+    heap: str = "256K"  # twice the smaller board's: words here are twice as wide
 
     def __post_init__(self) -> None:
         if self.app not in ("strut", "valve"):

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 G = 9.80665  # m/s^2, standard gravity
-SIZE = 512
+SIZE = 2048
+RING = 32  # samples that a sensor holds until they are read
 MAX_CHANNELS = 16
 
 _IMU_AT = 0
@@ -23,6 +24,9 @@ _IMU_BODY = struct.Struct("<I6hhHHHhH")  # counter, accel, gyro, temperature, fa
 _IMU_TAIL_AT = 4 + _IMU_BODY.size
 _IMU_CONFIG_AT = 64
 _IMU_CONFIG = struct.Struct("<HHHHfII")  # running, accel g, gyro dps, spare, rate Hz, reads, missed
+_RING_AT = 1024
+_SLOT = struct.Struct("<I7hHI")  # counter, accel, gyro, temperature, spare, counter
+_SLOT_BODY = struct.Struct("<7h")
 _WATCHDOG_AT = 128
 _WATCHDOG = struct.Struct("<II")  # time-out ms (0: not started), feeds
 _NETWORK_AT = 160
@@ -122,14 +126,22 @@ class ImuRegisterFile(BoardRegisters):
     def __init__(self, path: Path, sensor: str) -> None:
         super().__init__(path)
         self.sensor = sensor
+        self._counter: int | None = None
 
     def write_sample(self, counter: int, accel: Sequence[int], gyro: Sequence[int], temperature: int) -> None:
-        """A new sample of raw int16 counts; `counter` must differ from the last: a change makes data-ready."""
+        """A new sample of raw int16 counts into the sensor's FIFO; the `counter` of the last call again: no sample."""
+        if counter == self._counter:
+            return
+        self._counter = counter
         body = self._imu
-        body[0] = counter & 0xFFFFFFFF
+        body[0] = (body[0] + 1) & 0xFFFFFFFF  # the chip's own count, without gaps whatever the caller's does
         body[1], body[2], body[3] = accel
         body[4], body[5], body[6] = gyro
         body[7] = temperature
+        slot = _RING_AT + body[0] % RING * _SLOT.size
+        _U32.pack_into(self._map, slot + _SLOT.size - 4, body[0])
+        _SLOT_BODY.pack_into(self._map, slot + 4, *body[1:8])
+        _U32.pack_into(self._map, slot, body[0])
         self._commit_imu()
 
     def write_physical(

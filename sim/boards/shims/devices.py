@@ -1,4 +1,4 @@
-"""Register maps of the parts on a board's I2C bus: they honour identity, reset, range, rate and data-ready."""
+"""Register maps of the parts on a board's I2C bus: they honour identity, reset, range, rate and FIFO."""
 
 import struct
 
@@ -18,31 +18,54 @@ FAULT_NO_ANSWER = 2
 
 
 class Imu:
-    """Common to both sensors: registers, new-sample logic, and the report of what is configured."""
+    """Common to both sensors: registers, what waits in the FIFO, and the report of what is configured."""
 
     def __init__(self, size: int) -> None:
         self.regs = bytearray(size)
-        self._last = None
+        self._next = None
         self._reads = 0
+        self._told = 0
+        self.overrun = False
         self._missed = 0
         self.reset()
 
-    def fresh(self, record: bytearray) -> bool:
-        """True once for every new counter value while running."""
+    def waiting(self, record: bytearray) -> int:
+        """Samples in the FIFO. Those that the ring has overwritten are lost, as in the chip."""
         counter = struct.unpack_from("<I", record, COUNTER)[0]
-        if self._last is None:
-            self._last = counter
-        if counter == self._last or not self.running():
-            return False
-        self._missed += (counter - self._last - 1) & 0xFFFFFFFF
-        self._reads += 1
-        self._last = counter
-        if self._reads % 16 == 0:
+        if self._next is None or not self.running():
+            self._next = counter + 1
+        count = counter + 1 - self._next & 0xFFFFFFFF
+        if count > registers.RING - 2:
+            if count < 0x80000000:
+                self._missed += count - (registers.RING - 2)
+                self.overrun = True
+            self._next = counter - (registers.RING - 3) & 0xFFFFFFFF
+            count = registers.RING - 2
+        return count
+
+    def take(self, count: int):
+        """Offsets in the loaded ring of the next samples, oldest first."""
+        registers.load_ring()
+        found = []
+        for _ in range(count):
+            at = registers.slot(self._next)
+            if at >= 0:
+                found.append(at)
+            else:
+                self._missed += 1
+            self._next = self._next + 1 & 0xFFFFFFFF
+        self._reads += len(found)
+        if self._reads - self._told >= 16:
             self.report()
-        return True
+        return found
+
+    def empty(self) -> None:
+        """Forget what waits."""
+        self._next = None
 
     def report(self) -> None:
         """Tell the plant range, rate and counts."""
+        self._told = self._reads
         accel, gyro, rate = self.configured()
         registers.write(
             registers.IMU_CONFIG_AT,
@@ -58,7 +81,7 @@ class Imu:
 
 
 class Lsm6dsox(Imu):
-    """ST LSM6DSOX: little endian, status 0x1E, temperature 0x20, gyro 0x22, accelerometer 0x28."""
+    """ST LSM6DSOX: a FIFO of tagged words (gyro, then accelerometer), temperature 0x20, all little endian."""
 
     def __init__(self) -> None:
         super().__init__(0x80)
@@ -70,7 +93,10 @@ class Lsm6dsox(Imu):
         self.regs[0x12] = 0x04
 
     def running(self) -> bool:
-        return self.regs[0x10] >> 4 != 0 and self.regs[0x11] >> 4 != 0
+        """Both sensors on, both batched, FIFO in continuous mode."""
+        regs = self.regs
+        rates = regs[0x10] >> 4 and regs[0x11] >> 4 and regs[0x09] & 0x0F and regs[0x09] >> 4
+        return bool(rates) and regs[0x0A] & 7 == 6
 
     def configured(self):
         accel = (2, 16, 4, 8)[self.regs[0x10] >> 2 & 3]
@@ -81,12 +107,16 @@ class Lsm6dsox(Imu):
 
     def read(self, register: int, out: bytearray, record: bytearray) -> None:
         regs = self.regs
-        if register <= 0x1E < register + len(out):
-            regs[0x1E] = 7 if self.fresh(record) else 0
-            if regs[0x1E]:
-                regs[0x20:0x22] = record[TEMPERATURE : TEMPERATURE + 2]
-                regs[0x22:0x28] = record[GYRO : GYRO + 6]
-                regs[0x28:0x2E] = record[ACCEL : ACCEL + 6]
+        if register == 0x3A:
+            words = 2 * self.waiting(record)
+            regs[0x3A] = words & 0xFF
+            regs[0x3B] = words >> 8 | (0x40 if self.overrun else 0)
+            self.overrun = False
+        elif register == 0x78:
+            self._words(out)
+            return
+        elif register == 0x20:
+            regs[0x20:0x22] = record[TEMPERATURE : TEMPERATURE + 2]
         elif register == 0x0F:
             regs[0x0F] = 0x6B if record[FAULTS] & FAULT_WRONG_ID else 0x6C
         elif register == 0x63:
@@ -96,15 +126,27 @@ class Lsm6dsox(Imu):
             self._resetting = False
             self.reset()
 
+    def _words(self, out: bytearray) -> None:
+        ring = registers._ring
+        to = 0
+        for at in self.take(len(out) // 14):
+            out[to] = 1 << 3
+            out[to + 1 : to + 7] = ring[at + 10 : at + 16]
+            out[to + 7] = 2 << 3
+            out[to + 8 : to + 14] = ring[at + 4 : at + 10]
+            to += 14
+
     def write(self, register: int, value: int) -> None:
         if register == 0x12 and value & 1:
             self._resetting = True
+        elif register == 0x0A and value & 7 == 0:
+            self.empty()
         self.regs[register] = value
         self.report()
 
 
 class Mpu6886(Imu):
-    """TDK MPU6886: big endian, status 0x3A, accelerometer 0x3B, temperature 0x41, gyro 0x43; asleep after reset."""
+    """TDK MPU6886: a FIFO of accelerometer, temperature, gyro, big endian; asleep after reset."""
 
     def __init__(self) -> None:
         super().__init__(0x80)
@@ -115,7 +157,8 @@ class Mpu6886(Imu):
         self.regs[0x6B] = 0x40
 
     def running(self) -> bool:
-        return not self.regs[0x6B] & 0x40
+        regs = self.regs
+        return not regs[0x6B] & 0x40 and regs[0x23] & 0x18 == 0x18 and regs[0x6A] & 0x40 != 0
 
     def configured(self):
         accel = 2 << (self.regs[0x1C] >> 3 & 3)
@@ -124,11 +167,17 @@ class Mpu6886(Imu):
 
     def read(self, register: int, out: bytearray, record: bytearray) -> None:
         regs = self.regs
-        if register <= 0x3A < register + len(out):
-            regs[0x3A] = 1 if self.fresh(record) else 0
-            if regs[0x3A]:
-                sample = struct.unpack_from("<7h", record, ACCEL)
-                struct.pack_into(">3hh3h", regs, 0x3B, *sample[0:3], sample[6], *sample[3:6])
+        if register == 0x72:
+            size = 512 if self.overrun else 14 * self.waiting(record)
+            regs[0x72] = size >> 8
+            regs[0x73] = size & 0xFF
+        elif register == 0x74:
+            to = 0
+            for at in self.take(len(out) // 14):
+                sample = struct.unpack_from("<7h", registers._ring, at + 4)
+                struct.pack_into(">3hh3h", out, to, *sample[0:3], sample[6], *sample[3:6])
+                to += 14
+            return
         elif register == 0x75:
             regs[0x75] = 0x68 if record[FAULTS] & FAULT_WRONG_ID else 0x19
         out[:] = regs[register : register + len(out)]
@@ -138,6 +187,9 @@ class Mpu6886(Imu):
             self.reset()
         else:
             self.regs[register] = value
+            if register == 0x6A and value & 0x04:
+                self.empty()
+                self.overrun = False
         self.report()
 
 

@@ -13,6 +13,9 @@ NETWORK_AT = 160
 VALVE_IN_AT = 192
 VALVE_IN_SIZE = 44
 VALVE_OUT_AT = 256
+RING_AT = 1024
+RING = 32
+SLOT = 24
 
 _file = open(PATH, "r+b")
 
@@ -44,6 +47,23 @@ class Record:
                 self.data = buffer
                 break
         return self.data
+
+
+_ring = bytearray(RING * SLOT)
+
+
+def load_ring() -> bytearray:
+    """All samples that the sensor holds, newest and oldest side by side; `slot` finds one."""
+    _file.seek(RING_AT)
+    _file.readinto(_ring)
+    return _ring
+
+
+def slot(counter: int) -> int:
+    """Where sample `counter` lies in the loaded ring; -1 when it has been overwritten or is half written."""
+    at = counter % RING * SLOT
+    head = struct.unpack_from("<I", _ring, at)[0]
+    return at if head == counter and _ring[at : at + 4] == _ring[at + 20 : at + 24] else -1
 
 
 imu = Record(IMU_AT, IMU_SIZE)
