@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from onboard.control.teaching import Teacher
 from onboard.errors import EstimationError, SafetyError
 from onboard.link.decode import Decoder
 from onboard.link.slots import LatestSlots
@@ -62,11 +63,7 @@ class Core:
         self.monitor = ConditionMonitor(spec)
         self.controller: Controller | None = spec.controller.build(spec) if spec.actuators else None
         self.governor = Governor(spec, sink) if spec.actuators else None
-        self._teacher = None
-        if spec.actuators:
-            from onboard.control.teaching import Teacher
-
-            self._teacher = Teacher(spec)
+        self._teacher = Teacher(spec) if spec.actuators else None
         self.estimate: PoseEstimate | None = None
         self.command: Setpoints | None = None
         self.goal: Posture | None = None

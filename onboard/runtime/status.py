@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -68,6 +69,7 @@ class StatusReporter:
             "synchronised": sum(one.synchronised for one in every),
             "samples": sum(one.samples for one in every),
             "lost": sum(one.lost for one in every),
+            "refused": dict(sum((Counter(one.refused) for one in every), Counter())),
             "flagged": {one.strut: SensorFlag(int(flag)).name for one, flag in zip(every, flags, strict=True) if flag},
             "problems": {one.strut: one.problem for one in every if one.problem},
         }

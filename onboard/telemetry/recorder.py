@@ -1,21 +1,30 @@
-"""Writes a recording (MCAP) from a thread of its own, so that a slow or full disk never reaches the control loop."""
+"""The daemon's side of a recording: hands messages to a writer process through a pipe, so that neither disk nor compression
+ever holds up a control tick."""
 
 from __future__ import annotations
 
-import queue
-import threading
+import os
+import select
+import struct
+import subprocess
+import sys
+from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
-from mcap.writer import CompressionType, Writer
 
 from onboard.clock import Clock
 from onboard.errors import RecordingError
 from onboard.telemetry.schemas import SCHEMAS
 
-CHUNK_BYTES = 128 * 1024  # about half a second of a 20-strut robot: what a power cut can cost
-QUEUE_LIMIT = 20_000  # messages waiting for the disk; about 8 s
+MAX_BACKLOG_BYTES = 8_000_000  # waiting for the writer; about 20 s of a 20-strut robot
+PIPE_BYTES = 1 << 20
+START_TIMEOUT_S = 10.0
+CLOSE_TIMEOUT_S = 10.0
+FRAME = struct.Struct("<BqI")  # topic number, time [ns], bytes that follow
+TOPICS = list(SCHEMAS)
+_F_SETPIPE_SZ = 1031
 
 
 class NullRecorder:
@@ -29,10 +38,10 @@ class NullRecorder:
 
 
 class McapRecorder:
-    """One recording; `write` only queues. A disk error is reported once through `on_error` and ends the recording.
+    """One recording. `write` never blocks; a disk error is reported once through `on_error` and ends the recording.
 
     Message times are monotonic seconds laid onto the wall clock as it stood at the start, so they stay ordered when the
-    wall clock steps.
+    wall clock steps. If the daemon is killed, the writer still finishes the file.
     """
 
     def __init__(
@@ -43,58 +52,90 @@ class McapRecorder:
         self.error: str | None = None
         self._on_error = on_error
         self._offset_ns = clock.wall_ns() - round(clock.now_s() * 1e9)
-        self._queue: queue.SimpleQueue[tuple[str, int, bytes] | None] = queue.SimpleQueue()
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = path.open("xb")
-        except OSError as error:
-            raise RecordingError(f"{path}: the recording cannot be created: {error.strerror}") from error
-        try:
-            self._writer = Writer(self._file, chunk_size=CHUNK_BYTES, compression=CompressionType.ZSTD)
-            self._writer.start(profile="prestress", library="prestress")
-            self._writer.add_metadata("prestress", dict(metadata))
-            self._channels = {topic: self._register(topic) for topic in SCHEMAS}
-            self._file.flush()
-        except OSError as error:
-            self._file.close()
-            raise RecordingError(f"{path}: the recording cannot be started: {error.strerror}") from error
-        self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
-        self._thread.start()
+        self._numbers = {topic: number for number, topic in enumerate(TOPICS)}
+        self._backlog: deque[bytes] = deque()
+        self._backlog_bytes = 0
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "onboard.telemetry.writer"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C is the daemon's business; the writer ends when its pipe does
+        )
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._pipe, self._answers = self._process.stdin.fileno(), self._process.stdout.fileno()
+        self._enlarge_pipe()
+        start = msgspec.json.encode({"path": str(path.absolute()), "metadata": dict(metadata)}) + b"\n"
+        os.write(self._pipe, start)
+        answer = self._answer(START_TIMEOUT_S)
+        if answer != "ready":
+            self._process.kill()
+            self._process.communicate()
+            raise RecordingError(f"{path}: the recording cannot be created: {answer or 'the writer does not answer'}")
+        os.set_blocking(self._pipe, False)
 
     def write(self, topic: str, t_s: float, payload: bytes) -> None:
-        """Queue one message; dropped (and counted) when the disk is more than QUEUE_LIMIT messages behind."""
+        """Record one message; dropped (and counted) when the disk is MAX_BACKLOG_BYTES behind."""
         if self.error is not None:
             return
-        if self._queue.qsize() >= QUEUE_LIMIT:
+        if self._backlog_bytes > MAX_BACKLOG_BYTES:
             self.dropped += 1
-            return
-        self._queue.put((topic, self._offset_ns + round(t_s * 1e9), payload))
+        else:
+            self._put(FRAME.pack(self._numbers[topic], self._offset_ns + round(t_s * 1e9), len(payload)) + payload)
+        self._push()
 
     def close(self) -> None:
-        """Write what is queued and the index; returns within ten seconds whatever the disk does."""
-        self._queue.put(None)
-        self._thread.join(timeout=10.0)
-
-    def _register(self, topic: str) -> int:
-        schema = self._writer.register_schema(
-            name="prestress" + topic.replace("/", "."), encoding="jsonschema", data=msgspec.json.encode(SCHEMAS[topic])
-        )
-        channel: int = self._writer.register_channel(topic=topic, message_encoding="json", schema_id=schema)
-        return channel
-
-    def _run(self) -> None:
-        sequence = 0
+        """Write what waits and the index; returns within CLOSE_TIMEOUT_S whatever the disk does."""
+        if self.error is None:
+            os.set_blocking(self._pipe, True)
+            while self._backlog and self.error is None and select.select([], [self._pipe], [], CLOSE_TIMEOUT_S)[1]:
+                self._push()
+        assert self._process.stdin is not None and self._process.stdout is not None
         try:
-            while (item := self._queue.get()) is not None:
-                topic, t_ns, payload = item
-                sequence += 1
-                self._writer.add_message(self._channels[topic], t_ns, payload, t_ns, sequence)
-            self._writer.finish()
-            self._file.close()
-        except OSError as error:
-            self.error = f"{self.path}: recording stopped after {sequence} messages: {error.strerror}; control goes on"
-            self._on_error(self.error)
-            try:
-                self._file.close()
-            except OSError:
-                return
+            self._process.stdin.close()
+        except BrokenPipeError:
+            self._failed()
+        try:
+            self._process.wait(CLOSE_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        if self.error is None and self._process.returncode:
+            self._failed()
+        self._process.stdout.close()
+
+    def _put(self, frame: bytes) -> None:
+        self._backlog.append(frame)
+        self._backlog_bytes += len(frame)
+
+    def _push(self) -> None:
+        try:
+            while self._backlog:
+                frame = self._backlog[0]
+                sent = os.write(self._pipe, frame)
+                self._backlog_bytes -= sent
+                if sent < len(frame):
+                    self._backlog[0] = frame[sent:]
+                    return
+                self._backlog.popleft()
+        except BlockingIOError:
+            return
+        except BrokenPipeError:
+            self._failed()
+
+    def _failed(self) -> None:
+        reason = self._answer(0.5) or "the writer has ended"
+        self._backlog.clear()
+        self.error = f"{self.path}: recording stopped: {reason}; control goes on"
+        self._on_error(self.error)
+
+    def _answer(self, timeout_s: float) -> str:
+        readable, _, _ = select.select([self._answers], [], [], timeout_s)
+        return os.read(self._answers, 4096).decode(errors="replace").strip() if readable else ""
+
+    def _enlarge_pipe(self) -> None:
+        import fcntl
+
+        try:
+            fcntl.fcntl(self._pipe, _F_SETPIPE_SZ, PIPE_BYTES)
+        except OSError:
+            return  # a smaller pipe works too: more waits in the backlog

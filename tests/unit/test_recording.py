@@ -20,6 +20,11 @@ from onboard.telemetry.reader import open_recording
 from onboard.telemetry.recorder import McapRecorder
 
 
+def kill_writer(recorder: McapRecorder) -> None:
+    recorder._process.kill()
+    recorder._process.wait()
+
+
 def write_some(path: Path, count: int) -> None:
     recorder = McapRecorder(path, SimulatedClock(5.0, 10**18), {"robot": "test"})
     for k in range(count):
@@ -80,9 +85,8 @@ k = 0
 while True:
     recorder.write(schemas.TICK, clock.now_s(), schemas.encode({"t_s": clock.now_s(), "loop": "x" * 50, "skipped": k}))
     k += 1
-    if k % 200 == 0:
-        while recorder._queue.qsize() > 1000:
-            pass
+    while recorder._backlog_bytes > 100_000:
+        recorder._push()
 """
 
 
@@ -93,36 +97,68 @@ def kill_at(path: Path, delay_s: float) -> None:
     time.sleep(delay_s)
     os.kill(child.pid, signal.SIGKILL)
     child.wait()
-    numbers = [fields["skipped"] for _, fields in open_recording(path)]
+    recording, numbers = open_recording(path), []
+    deadline = time.monotonic() + 20.0
+    while time.monotonic() < deadline:  # the writer outlives the daemon and finishes the file
+        numbers = [fields["skipped"] for _, fields in recording]
+        if recording.truncated is None:
+            break
+        time.sleep(0.05)
+    assert recording.truncated is None
     assert numbers == list(range(len(numbers)))
 
 
+def kill_writer_at(path: Path, delay_s: float) -> None:
+    """The writer killed is the nearest that one process comes to power loss."""
+    recorder = McapRecorder(path, WallClock(), {"robot": "test"})
+    end, k = time.monotonic() + delay_s, 0
+    while time.monotonic() < end or k < 3000:
+        recorder.write(schemas.TICK, float(k), schemas.encode({"t_s": float(k), "loop": "x" * 50, "skipped": k}))
+        k += 1
+    kill_writer(recorder)
+    recorder.close()
+    recording = open_recording(path)
+    numbers = [fields["skipped"] for _, fields in recording]
+    assert numbers == list(range(len(numbers)))
+    assert recording.truncated
+
+
+@pytest.mark.parametrize("delay_s", [0.1])
+def test_a_killed_writer_leaves_complete_chunks(tmp_path: Path, delay_s: float) -> None:
+    kill_writer_at(tmp_path / "a.mcap", delay_s)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("step", range(50))
+def test_a_writer_killed_at_fifty_moments_leaves_complete_chunks(tmp_path: Path, step: int) -> None:
+    kill_writer_at(tmp_path / "a.mcap", 0.02 * step)
+
+
 @pytest.mark.parametrize("delay_s", [0.05, 0.4])
-def test_sigkill_leaves_complete_chunks(tmp_path: Path, delay_s: float) -> None:
+def test_sigkill_leaves_a_whole_file(tmp_path: Path, delay_s: float) -> None:
     kill_at(tmp_path / "a.mcap", delay_s)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("step", range(50))
-def test_sigkill_at_fifty_moments_leaves_complete_chunks(tmp_path: Path, step: int) -> None:
+def test_sigkill_at_fifty_moments_leaves_a_whole_file(tmp_path: Path, step: int) -> None:
     kill_at(tmp_path / "a.mcap", 0.02 * step)
 
 
 FULL = """
-import json, resource, signal, sys
+import json, resource, sys
 from pathlib import Path
 from onboard.clock import WallClock
 from onboard.telemetry import schemas
 from onboard.telemetry.recorder import McapRecorder
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
 lines = []
 recorder = McapRecorder(Path(sys.argv[1]), WallClock(), {"robot": "test"}, lines.append)
 import random
 for k in range(40_000):
     recorder.write(schemas.LOG, float(k), schemas.encode({"t_s": float(k), "line": str(random.random())}))
-    while recorder._queue.qsize() > 5000 and recorder.error is None:
-        pass
+    while recorder._backlog_bytes > 500_000 and recorder.error is None:
+        recorder._push()
 recorder.close()
 print(json.dumps({"lines": lines}))
 """
@@ -137,6 +173,29 @@ def test_a_disk_that_fills_up_ends_the_recording_with_one_line(tmp_path: Path) -
     assert "Traceback" not in done.stderr
     count = sum(1 for _ in open_recording(path))
     assert count > 1000
+
+
+def test_a_killed_writer_ends_the_recording_with_one_line_and_control_goes_on(tmp_path: Path) -> None:
+    lines: list[str] = []
+    recorder = McapRecorder(tmp_path / "a.mcap", WallClock(), {"robot": "test"}, lines.append)
+    kill_writer(recorder)
+    for k in range(1000):
+        recorder.write(schemas.LOG, float(k), schemas.encode({"t_s": float(k), "line": "x"}))
+    recorder.close()
+    assert len(lines) == 1
+    assert "control goes on" in lines[0]
+
+
+def test_a_stuck_disk_costs_messages_not_ticks(tmp_path: Path) -> None:
+    recorder = McapRecorder(tmp_path / "a.mcap", WallClock(), {"robot": "test"})
+    os.kill(recorder._process.pid, signal.SIGSTOP)
+    for k in range(3000):
+        recorder.write(schemas.LOG, float(k), schemas.encode({"t_s": float(k), "line": "x" * 5000}))
+    assert recorder.dropped > 0
+    assert recorder._backlog_bytes < 9_000_000
+    os.kill(recorder._process.pid, signal.SIGCONT)
+    recorder.close()
+    assert sum(1 for _ in open_recording(tmp_path / "a.mcap")) == 3000 - recorder.dropped
 
 
 def test_what_is_no_recording_is_refused(tmp_path: Path) -> None:

@@ -1,0 +1,79 @@
+"""The command line reads as a finished product: help everywhere, one line for every error, exit statuses that scripts can use."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from onboard.cli.catalog import SUBJECTS, VERBS, catalog
+from onboard.cli.config_reference import reference
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def prestress(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "onboard.cli.main", *words], capture_output=True, text=True, check=False, cwd=ROOT, timeout=60
+    )
+
+
+def test_help_lists_every_verb_that_is_installed() -> None:
+    done = prestress("--help")
+    assert done.returncode == 0
+    for name in catalog():
+        assert name.partition(".")[0] in done.stdout
+
+
+@pytest.mark.parametrize("name", sorted(catalog()))
+def test_every_verb_has_help(name: str) -> None:
+    done = prestress(*name.split("."), "--help")
+    assert done.returncode == 0, done.stderr
+    assert "usage: prestress" in done.stdout
+
+
+def test_every_installed_verb_is_described() -> None:
+    for name in catalog():
+        verb, _, subject = name.partition(".")
+        assert verb in VERBS
+        assert not subject or name in SUBJECTS, f"{name} has no description"
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "text"),
+    [
+        (["frobnicate"], 2, "no command"),
+        (["evaluate", "nothing"], 2, "does not know"),
+        (["config", "check", "nobody"], 2, "no robot named"),
+        (["config", "check"], 2, "needs a robot"),
+        (["config", "check", "/nowhere/x.toml"], 2, "no robot's file"),
+        (["status", "manipulator_that_does_not_run"], 4, "no daemon"),
+        (["stop", "../etc"], 2, "name the robot"),
+        (["posture", "go", "manipulator"], 2, "needs a name"),
+        (["replay", "/nowhere.mcap"], 7, "no such recording"),
+        (["run", "manipulator", "--hardware"], 2, "needs a serial port"),
+        (["run", "manipulator", "--hardware", "--port", "valve9=/dev/x"], 2, "no board 'valve9'"),
+        (["run", "manipulator", "--duration", "-1"], 2, "--duration"),
+    ],
+)
+def test_errors_are_one_line_with_a_status(words: list[str], status: int, text: str) -> None:
+    done = prestress(*words)
+    assert done.returncode == status, done.stderr
+    assert text in done.stderr
+    assert done.stderr.startswith("prestress: ")
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_json_is_one_object_on_the_last_line() -> None:
+    done = prestress("config", "check", "manipulator", "--json")
+    assert json.loads(done.stdout.strip().splitlines()[-1])["struts"] == 20
+
+
+def test_the_configuration_page_is_what_the_loader_reads() -> None:
+    page = (ROOT / "docs" / "configuration.md").read_text()
+    assert page == reference(), "run: prestress config reference > docs/configuration.md"
+    undescribed = [line for line in page.splitlines() if line.endswith("|  |")]
+    assert undescribed == []
