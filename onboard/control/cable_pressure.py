@@ -25,17 +25,23 @@ class CablePressureConfig(Section, frozen=True):
     """[controller] type "cable_pressure_pi". Defaults were tuned on the MuJoCo plant (docs/safety.md, "How it is driven").
 
     proportional_pa_per_m, integral_pa_per_m_s: pressure per reachable length error; a cable that is too long pulls harder.
-    damping_pa_s_per_m: per reachable length rate. goal_speed_m_per_s: the fastest cable's speed on the way to a new goal;
-    shortest_move_s: and no move is quicker than this. deadband_m: RMS error of a module below which nothing is integrated,
-    so that friction does not make the arm hunt. max_rate_pa_per_s: of any set-point. integral_limit_pa: of the integrator.
-    integrate_max_sigma_m: tip uncertainty above which nothing is integrated. teaching: how the arm yields to a hand.
+    axial_gain: how much more for the part of the error that is the same around the ring, twisting and stretching.
+    damping_pa_s_per_m: per reachable length rate. stiffness_pa_per_m: what bending takes, for the feed-forward; 0 feeds the
+    taught pressures forward as they are. goal_speed_m_per_s: of the fastest cable on the way to a new goal; no move is
+    quicker than shortest_move_s. lag_s: the arm may follow that far behind before it counts as an error. deadband_m: RMS
+    error of a module below which nothing is integrated, so that friction does not make the arm hunt. max_rate_pa_per_s: of
+    any set-point. integral_limit_pa: of the integrator. integrate_max_sigma_m: tip uncertainty above which nothing is
+    integrated. teaching: how the arm yields to a hand.
     """
 
-    proportional_pa_per_m: Annotated[float, Meta(ge=0.0, le=1e9)] = 4.0e6
-    integral_pa_per_m_s: Annotated[float, Meta(ge=0.0, le=1e9)] = 1.0e7
-    damping_pa_s_per_m: Annotated[float, Meta(ge=0.0, le=1e9)] = 3.0e6
+    proportional_pa_per_m: Annotated[float, Meta(ge=0.0, le=1e9)] = 1.0e6
+    integral_pa_per_m_s: Annotated[float, Meta(ge=0.0, le=1e9)] = 1.2e7
+    stiffness_pa_per_m: Annotated[float, Meta(ge=0.0, le=1e9)] = 7.0e6
+    axial_gain: Annotated[float, Meta(ge=0.0, le=1e3)] = 6.0
+    damping_pa_s_per_m: Annotated[float, Meta(ge=0.0, le=1e9)] = 5.0e5
     goal_speed_m_per_s: Annotated[float, Meta(gt=0.0, le=10.0)] = 0.02
     shortest_move_s: Annotated[float, Meta(ge=0.0, le=60.0)] = 1.0
+    lag_s: Annotated[float, Meta(ge=0.0, le=10.0)] = 0.5
     deadband_m: Annotated[float, Meta(ge=0.0, le=0.1)] = 0.00003
     max_rate_pa_per_s: Annotated[float, Meta(gt=0.0, le=1e8)] = 5.0e5
     integral_limit_pa: Annotated[float, Meta(ge=0.0, le=1e7)] = 2.5e5
@@ -61,6 +67,10 @@ class CablePressureControl:
         self._space = ReachableSpace(spec.structure)
         self._cylinders = np.array(spec.structure.cylinders, dtype=np.int64)
         self._cables = spec.structure.cable_count
+        lower, upper = spec.structure.rest_joints_m()
+        ends = spec.structure.cable_ends()
+        self._upright_m = np.array([np.linalg.norm(upper[m, top] - lower[m, bottom]) for m, top, bottom in ends])
+        self._around = spec.structure.struts_per_module
         self._per_module = self._cables // spec.structure.modules
         self.reset(np.full(len(self._cylinders), spec.actuators.rest_pressure_pa))
 
@@ -86,13 +96,15 @@ class CablePressureControl:
         dt_s = 0.0 if self._last_s is None else min(max(t_s - self._last_s, 0.0), LONGEST_TICK_S)
         basis = self._space.basis(estimate)
         share = self._progress(t_s)
-        wanted = self._from_length + share * (goal.cable_length_m - self._from_length)
+        wanted = self._from_length + self._progress(t_s - self._config.lag_s) * (goal.cable_length_m - self._from_length)
         error = self._space.project(basis, length - wanted)
         self._measure_rate(length, dt_s)
         config = self._config
-        forward = self._from_pressure + share * (goal.pressure_pa - self._from_pressure)
-        direct = config.proportional_pa_per_m * error + config.damping_pa_s_per_m * self._space.project(basis, self._rate)
-        step = self._integrable(estimate) * config.integral_pa_per_m_s * dt_s * self._beyond_deadband(error)
+        forward = self._from_pressure + share * (self._goal_pressure - self._from_pressure)
+        direct = config.proportional_pa_per_m * self._weigh(error)
+        if config.damping_pa_s_per_m > 0.0:
+            direct += config.damping_pa_s_per_m * self._space.project(basis, self._rate)
+        step = self._integrable(estimate) * config.integral_pa_per_m_s * dt_s * self._weigh(self._beyond_deadband(error))
         integral = np.clip(self._integral + step, -config.integral_limit_pa, config.integral_limit_pa)
         asked = forward + (direct + integral)[self._cylinders]
         issued = self._limit(asked, dt_s)
@@ -111,10 +123,33 @@ class CablePressureControl:
         self._goal, self._start_s = goal, estimate.t_s
         self._from_length = estimate.cable_length_m.copy()
         self._from_pressure = self._output.copy()
+        self._goal_pressure = self._feed_forward(estimate, goal)
         self._integral = np.zeros(self._cables)
         farthest = float(np.abs(goal.cable_length_m - self._from_length).max())
         # A quintic's greatest speed is 15/8 of its mean speed.
         self._move_s = max(self._config.shortest_move_s, 1.875 * farthest / self._config.goal_speed_m_per_s)
+
+    def _feed_forward(self, estimate: PoseEstimate, goal: Posture) -> Floats:
+        """Pressures (A,) [Pa] that should hold the goal: the taught mean, and what its shape takes.
+
+        A hand held the arm while it was taught, so the taught differences between cylinders are not those that hold it alone.
+        """
+        if self._config.stiffness_pa_per_m == 0.0:
+            return goal.pressure_pa
+        bent = self._space.project(self._space.basis(estimate), goal.cable_length_m - self._upright_m)
+        taught = np.zeros(self._cables)
+        taught[self._cylinders] = goal.pressure_pa
+        forward: Floats = self._axial(taught) - self._config.stiffness_pa_per_m * (bent - self._axial(bent))
+        return forward[self._cylinders]
+
+    def _axial(self, value: Floats) -> Floats:
+        """The part of values (C,) that is the same around the ring: means of the cables of one group of one module."""
+        by_group = value.reshape(-1, self._around)
+        return np.repeat(by_group.mean(axis=1), self._around)
+
+    def _weigh(self, error: Floats) -> Floats:
+        """Errors (C,) with the axial part weighed up: twisting and stretching are that much stiffer than bending."""
+        return error + (self._config.axial_gain - 1.0) * self._axial(error)
 
     def _progress(self, t_s: float) -> float:
         """Share of the way that should be done by now: a quintic without jerk at its ends."""
