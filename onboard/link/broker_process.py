@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 import sys
 import warnings
@@ -15,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+END_S = 3.0
 _ACCESS = "onboard.link.broker_access"
 
 
@@ -39,8 +41,9 @@ def plugins(settings: BrokerSettings) -> dict[str, Any]:
 
 async def serve(settings: BrokerSettings) -> int:
     """Run the broker until standard input closes or a signal comes."""
-    from amqtt.broker import Broker
     from amqtt.errors import BrokerError
+
+    from onboard.link.robot_broker import RobotBroker
 
     config = {
         "listeners": {"default": {"type": "tcp", "bind": f"{settings.host}:{settings.port}", "max_connections": 256}},
@@ -51,7 +54,7 @@ async def serve(settings: BrokerSettings) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, done.set)
-    broker = Broker(config)
+    broker = RobotBroker(config)
     try:
         await broker.start()
     except BrokerError as error:
@@ -61,7 +64,10 @@ async def serve(settings: BrokerSettings) -> int:
     loop.add_reader(sys.stdin.fileno(), done.set)
     await done.wait()
     loop.remove_reader(sys.stdin.fileno())
-    await broker.shutdown()
+    try:
+        await asyncio.wait_for(broker.shutdown(), END_S)
+    except TimeoutError:
+        os._exit(0)  # a client that does not let go must not keep the port
     return 0
 
 

@@ -143,12 +143,6 @@ class Decoder:
         if problem:
             self._problems[strut] = problem
 
-    @property
-    def refused_total(self) -> int:
-        """Packets and messages refused since the start, of all struts."""
-        here = sum(counter.total() for counter in self._refused)
-        return here + sum(stream.refused.total() for stream in self._streams)
-
     def synchronised(self, strut: int) -> bool:
         """True when sample times come from exchanges with the board, not from arrivals."""
         return self._streams[strut].time.synchronised

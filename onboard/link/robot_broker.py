@@ -1,0 +1,110 @@
+"""amqtt's broker with a short way from publisher to subscriber: routes remembered, no queue and no task a message.
+
+amqtt 0.12 passes every message through one unbounded queue, one event loop round each: behind a busy processor it falls seconds
+behind. It also walks dictionaries that other clients change meanwhile, which ends connections when many boards start at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import ItemsView, Iterator
+from typing import Any
+
+from amqtt.broker import Broker
+from amqtt.contexts import Action
+
+SLOW_BYTES = 256 * 1024  # that wait for one subscriber: more QoS 0 messages are dropped for it
+INFLIGHT = 200  # QoS 1 messages that wait for one subscriber's answer: more are dropped for it
+ROUTES = 4096  # topics whose subscribers are remembered
+
+Route = list[tuple[Any, int]]
+
+
+class _Snapshots(dict[str, Any]):
+    """A dictionary that may change while somebody walks through it."""
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(super().keys()))
+
+    def items(self) -> ItemsView[str, Any]:
+        return dict(zip(super().keys(), super().values(), strict=True)).items()
+
+
+def publish_packet(topic: str, data: bytes) -> bytes:
+    """A PUBLISH of QoS 0, not retained (MQTT 3.1.1, section 3.3)."""
+    name = topic.encode()
+    length, head = 2 + len(name) + len(data), bytearray(b"\x30")
+    while True:
+        length, digit = length >> 7, length & 0x7F
+        head.append(digit | 0x80 if length else digit)
+        if not length:
+            return bytes(head) + len(name).to_bytes(2, "big") + name + data
+
+
+class RobotBroker(Broker):  # type: ignore[misc]
+    """dropped: messages not delivered because their subscriber did not keep up."""
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        super().__init__(config)
+        self._subscriptions = _Snapshots()
+        self._known_routes: dict[str, Route] = {}
+        self._under_way: set[asyncio.Task[Any]] = set()
+        self.dropped = 0
+
+    async def add_subscription(self, subscription: tuple[str, int], session: Any) -> int:
+        """As amqtt does; routes are found anew."""
+        code: int = await super().add_subscription(subscription, session)
+        self._known_routes.clear()
+        return code
+
+    def _del_subscription(self, a_filter: str, session: Any) -> int:
+        self._known_routes.clear()
+        removed: int = super()._del_subscription(a_filter, session)
+        return removed
+
+    async def _broadcast_message(self, session: Any, topic: Any, data: Any, force_qos: int | None = None) -> None:
+        """Called by amqtt for every message and last will that is allowed to be distributed."""
+        if not topic:
+            return
+        payload, packet = bytes(data or b""), b""
+        for target, subscribed_qos in await self._route(topic):
+            handler = self._get_handler(target)
+            if handler is None or handler.writer is None or target.transitions.state != "connected":
+                continue
+            qos = subscribed_qos if force_qos is None else min(force_qos, subscribed_qos)
+            if qos == 0:
+                packet = packet or publish_packet(topic, payload)
+                self._write(handler, packet)
+            elif len(target.inflight_out) >= INFLIGHT:
+                self.dropped += 1
+            else:
+                task = asyncio.ensure_future(handler.mqtt_publish(topic, payload, qos, retain=False))
+                self._under_way.add(task)
+                task.add_done_callback(self._arrived)
+
+    def _write(self, handler: Any, packet: bytes) -> None:
+        stream = getattr(handler.writer, "_writer", None)
+        if stream is not None and stream.transport.get_write_buffer_size() > SLOW_BYTES:
+            self.dropped += 1
+        else:
+            handler.writer.write(packet)
+
+    def _arrived(self, task: asyncio.Task[Any]) -> None:
+        self._under_way.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self.dropped += 1  # no acknowledgement, or the connection broke
+
+    async def _route(self, topic: str) -> Route:
+        known = self._known_routes.get(topic)
+        if known is not None:
+            return known
+        route: Route = []
+        for name, subscriptions in self._subscriptions.items():
+            if self._matches(topic, name):
+                for session, qos in list(subscriptions):
+                    if await self._topic_filtering(session, topic=topic, action=Action.RECEIVE):
+                        route.append((session, qos))
+        if len(self._known_routes) >= ROUTES:
+            self._known_routes.clear()
+        self._known_routes[topic] = route
+        return route
