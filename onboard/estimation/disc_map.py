@@ -61,7 +61,11 @@ class DiscMapConfig(Section, frozen=True):
 
     def build(self, spec: RobotSpec) -> DiscMap:
         """The estimator of this robot."""
-        return DiscMap(self, DiscGeometry.of(spec.structure), spec.safety.estimate_max_sigma_m)
+        return self.on(DiscGeometry.of(spec.structure), spec.safety.estimate_max_sigma_m)
+
+    def on(self, geometry: DiscGeometry, max_sigma_m: float) -> DiscMap:
+        """The estimator on a geometry; UNCERTAIN is raised when the tip's sigma exceeds `max_sigma_m`."""
+        return DiscMap(self, geometry, max_sigma_m)
 
 
 class DiscMap:
