@@ -69,6 +69,7 @@ class StrutTower(Section, frozen=True):
     ring: Ring
     cables: Annotated[list[CableGroup], Meta(min_length=1, max_length=8, description="groups of cables")]
     base_joint_damping_n_m_s_per_rad: Annotated[float, _from(0, 10, "friction of the ball joints that carry the base")] = 0.0
+    spin_damping_n_m_s_per_rad: Annotated[float, _from(0, 10, "simulation: resists a strut that turns about its own axis")] = 2e-4
     ring_offset_deg: Annotated[float, _from(-180, 180, "azimuth from a loop's upper joints to its next lower ones")] = 45.0
 
     def check(self, file: str) -> None:

@@ -183,8 +183,19 @@ class _Builder:
             tendon.wrap_site(f"{kind}{m}_{j}")
         return tendon
 
+    def _resist_spin(self, mj: mujoco.MjModel) -> None:
+        """Cables that end on the axis would let a strut spin freely; on a real one they are tied round it and do not.
+
+        The last degree of freedom of a ball or free joint is the turn about the body's own z, the strut's axis.
+        """
+        for joint in range(mj.njnt):
+            last = 5 if mj.jnt_type[joint] == mujoco.mjtJoint.mjJNT_FREE else 2
+            dof = mj.jnt_dofadr[joint] + last
+            mj.dof_damping[dof] = max(mj.dof_damping[dof], self.tower.spin_damping_n_m_s_per_rad)
+
     def compile(self) -> TowerModel:
         mj = self.mjs.compile()
+        self._resist_spin(mj)
         modules, n = self.tower.modules, self.tower.struts_per_module
 
         def sites(letter: str) -> Ints:
