@@ -10,7 +10,8 @@ import time
 class SlowBroker:
     """One connection at a time on a loopback port. `publishes` are (topic, payload) as the bytes came, in order.
 
-    With `hang_up_s` each connection ends after so long. While `stalled` nothing is read; the receive buffer is small so that the board's writes are cut in the middle.
+    With `hang_up_s` each connection ends after so long.
+    While `stalled` nothing is read; the receive buffer is small so that the board's writes are cut in the middle.
     """
 
     def __init__(self, hang_up_s: float | None = None) -> None:
