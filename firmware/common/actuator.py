@@ -230,25 +230,25 @@ class ActuatorOwner:
             self._targets[index] = min(max(command.setpoints[index], limit.low), limit.high)
 
     def _arm(self, command: frames.Command) -> None:
-        if self.config is None:
-            raise frames.Refused(frames.R_UNCONFIGURED)
-        if command.setpoints:
-            raise frames.Refused(frames.R_COUNT)
         if self.state != DISARMED or self.stop_input:
             raise frames.Refused(frames.R_STATE)
         if command.epoch <= self.epoch:  # an epoch arms once
             raise frames.Refused(frames.R_EPOCH)
+        if command.setpoints:
+            raise frames.Refused(frames.R_COUNT)
+        if self.config is None:
+            raise frames.Refused(frames.R_UNCONFIGURED)
         self.epoch = command.epoch
         self.state = ACTIVE
         self.cause = NO_CAUSE
 
     def _disarm(self, command: frames.Command) -> None:
-        if command.setpoints:
-            raise frames.Refused(frames.R_COUNT)
-        if command.epoch != self.epoch:
-            raise frames.Refused(frames.R_EPOCH)
         if self.stop_input:
             raise frames.Refused(frames.R_STATE)
+        if command.epoch != self.epoch:
+            raise frames.Refused(frames.R_EPOCH)
+        if command.setpoints:
+            raise frames.Refused(frames.R_COUNT)
         self.state = DISARMED
         self._go_safe()
 
