@@ -49,7 +49,12 @@ class BoardTime:
             self._fastest_s = min(risen, arrival)
         self._fastest_at_s = received_s
         ready = self.sync.ready
-        target = self.sync.to_host_s(ticks) - board_s if ready else self._fastest_s - ASSUMED_LATENCY_S
+        if ready:
+            # An exchange errs by at most half its round trip, and no message arrives before it was stamped.
+            middle = self.sync.to_host_s(ticks) - board_s
+            target = max(min(middle, self._fastest_s), middle - self.sync.round_trip_s / 2.0)
+        else:
+            target = self._fastest_s - ASSUMED_LATENCY_S
         if self._offset_s is None:
             self._offset_s = target
         elif ready != self._was_ready or abs(target - self._offset_s) > STEP_S:

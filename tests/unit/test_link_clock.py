@@ -136,3 +136,16 @@ def test_a_stall_of_the_host_is_not_made_up_for() -> None:
     schedule.due(0.0, lambda _: 1.0)
     assert schedule.due(30.0, lambda _: 1.0) == [0]
     assert schedule.due(30.02, lambda _: 1.0) == []
+
+
+def test_no_message_arrives_before_it_was_stamped() -> None:
+    """All delay on the way back: the middle of the exchange is then wrong by half the round trip, arrivals tell."""
+    time, board = BoardTime(), Board(started_s=2.0)
+    for k in range(BLOCK):
+        asked = 3.0 + 0.1 * k
+        time.sync.add(decode_sync_response(board.sync(asked, asked + 0.0004, asked + 0.0005)), asked + 0.0605)
+    assert time.synchronised
+    for k in range(100):
+        sent = 5.0 + 0.02 * k
+        host = time.host_s(time.sync.unwrap(board.ticks(sent), sent + 0.0004), sent + 0.0004)
+    assert host == pytest.approx(sent, abs=2e-3)
