@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import math
 import signal
 import time
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 from rich.console import Console
 
 from onboard.errors import PrestressError, RobotFault
@@ -18,7 +18,7 @@ from sim.display import LiveTable
 from sim.rig import SimulatedRobot
 from sim.run_plot import plot_run
 from sim.scenario import Outcome, Scenario
-from sim.trace import EstimateLog, TruthLog, rmse
+from sim.trace import EstimateLog, TruthLog
 
 
 def simulate(args: argparse.Namespace, path: Path, spec: RobotSpec) -> int:
@@ -61,19 +61,20 @@ def judge(spec: RobotSpec, robot: SimulatedRobot, truth: TruthLog, outcome: Outc
     length = spec.structure.rest_height_m
     if not truth.t_s.size:
         raise PrestressError("the plant reported nothing")
-    errors = np.zeros(0)
+    error_pct = math.nan
     if outcome.phases:
-        errors = EstimateLog.read(robot.recording).errors(truth, outcome.phases[0][1], outcome.phases[-1][2])
+        estimates = EstimateLog.read(robot.recording)
+        error_pct = estimates.tip_rmse_pct(truth, outcome.phases[0][1], outcome.phases[-1][2], length)
     return {
         "robot": spec.name,
         "simulation": True,
-        "tip_rmse_pct": round(100.0 * rmse(errors) / length, 3) if len(errors) else None,
+        "tip_rmse_pct": _rounded(error_pct),
         "returns": [
             {
                 "name": one.name,
                 "tilt_deg": round(one.tilt_deg, 1),
-                "error_pct": None if np.isnan(one.error_m) else round(100.0 * one.error_m / length, 3),
-                "settle_s": None if np.isnan(one.settle_s) else round(one.settle_s, 2),
+                "error_pct": _rounded(100.0 * one.error_m / length),
+                "settle_s": _rounded(one.settle_s),
             }
             for one in outcome.returns
         ],
@@ -88,6 +89,10 @@ def judge(spec: RobotSpec, robot: SimulatedRobot, truth: TruthLog, outcome: Outc
         "recording": str(robot.recording),
         "cut_short": outcome.cut_short,
     }
+
+
+def _rounded(value: float) -> float | None:
+    return round(value, 3) if math.isfinite(value) else None
 
 
 def _print(console: Console, spec: RobotSpec, summary: dict[str, Any]) -> None:

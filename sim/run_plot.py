@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from onboard.robot import RobotSpec
+from sim.evaluate.metrics import at_times
 from sim.scenario import Outcome
 from sim.trace import EstimateLog, TruthLog
 
@@ -17,8 +18,8 @@ def plot_run(spec: RobotSpec, estimates: EstimateLog, truth: TruthLog, outcome: 
     start = outcome.phases[0][1] if outcome.phases else truth.t_s[0]
     inside = (estimates.t_s >= max(start, truth.t_s[0])) & (estimates.t_s <= truth.t_s[-1])
     t_s = estimates.t_s[inside]
-    true_tip = truth.tip_at(t_s)
-    cables = np.stack([np.interp(t_s, truth.t_s, column) for column in truth.cable_length_m.T], axis=-1)
+    true_tip = at_times(t_s, truth.t_s, truth.tip_m)
+    cables = at_times(t_s, truth.t_s, truth.cable_length_m)
     length_mm = 1000.0 * spec.structure.rest_height_m
     figure = Figure(figsize=(11, 8.5), layout="constrained")
     tip_axis, error_axis, cable_axis = figure.subplots(3, 1, sharex=True)

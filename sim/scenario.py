@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ import numpy as np
 
 from onboard.errors import PrestressError, SafetyError
 from onboard.messages import Floats
+from sim.evaluate.metrics import settle_s
 from sim.rig import SimulatedRobot
 from sim.tower.feed import PlantClient
 from sim.trace import TruthLog
@@ -34,13 +36,13 @@ class TimeIsUpError(PrestressError):
 
 @dataclass(slots=True)
 class Return:
-    """One posture taught and returned to. error_m: true tip against the true tip when taught; settle_s: NaN if never."""
+    """One posture taught and returned to. error_m: true tip against the true tip when taught; settle_s: infinite if never."""
 
     name: str
     tilt_deg: float
     taught_tip_m: Floats
-    error_m: float = float("nan")
-    settle_s: float = float("nan")
+    error_m: float = math.nan
+    settle_s: float = math.inf
 
 
 @dataclass(slots=True)
@@ -61,7 +63,10 @@ class Scenario:
         truth: TruthLog,
         duration_s: float | None = None,
         on_poll: Callable[[str], None] = lambda line: None,
+        pushed_s: float = 0.0,
+        poses: int = POSES,
     ) -> None:
+        self._pushed_s, self._poses = pushed_s, poses
         self._robot, self._truth, self._on_poll = robot, truth, on_poll
         self._end_s = None if duration_s is None else time.monotonic() + duration_s
         self.outcome = Outcome()
@@ -87,11 +92,14 @@ class Scenario:
         rng = np.random.default_rng([self._robot.seed, 0x7EAC])
         tilts = np.sort(rng.uniform(*TILT_DEG, POSES))
         azimuths = rng.uniform(-np.pi, np.pi) + 2 * np.pi * np.arange(POSES) / POSES + rng.uniform(-0.4, 0.4, POSES)
+        tilts, azimuths = tilts[: self._poses], azimuths[: self._poses]
         for number, (tilt_deg, azimuth) in enumerate(zip(tilts, azimuths, strict=True), start=1):
             self.outcome.returns.append(self._teach(f"pose-{number}", float(tilt_deg), float(azimuth)))
         self._plant.ask("let_go")
         for one in self.outcome.returns:
             self._return_to(one)
+        if self._pushed_s > 0.0:
+            self._push_while_active(self._pushed_s)
 
     def _teach(self, name: str, tilt_deg: float, azimuth_rad: float) -> Return:
         start_s = time.monotonic()
@@ -99,7 +107,7 @@ class Scenario:
             self._robot.ask("hand")
         self._doing = f"the hand leads the tip to {tilt_deg:.0f} degrees for {name}"
         self._plant.ask("lead_to", tilt_rad=float(np.radians(tilt_deg)), azimuth_rad=azimuth_rad)
-        self._until(self._led, LEAD_LIMIT_S, "")
+        self._until(lambda: self._led(start_s), LEAD_LIMIT_S, "")
         self._run_for(HOLD_S)
         self._robot.ask("teach", name=name)
         now_s = time.monotonic()
@@ -114,16 +122,17 @@ class Scenario:
         self._run_for(RETURN_S)
         end_s = time.monotonic()
         self.outcome.phases.append((f"go {one.name}", start_s, end_s))
+        band_m = BAND * self._robot.spec.structure.rest_height_m
         one.error_m = float(np.linalg.norm(self._truth.mean_tip(end_s - JUDGE_S, end_s) - one.taught_tip_m))
-        inside = (self._truth.t_s >= start_s) & (self._truth.t_s <= end_s)
-        away = (
-            np.linalg.norm(self._truth.tip_m[inside] - one.taught_tip_m, axis=1) > BAND * self._robot.spec.structure.rest_height_m
-        )
-        times = self._truth.t_s[inside]
-        if not away.any():
-            one.settle_s = 0.0
-        elif not away[-1]:
-            one.settle_s = float(times[np.flatnonzero(away)[-1] + 1] - start_s)
+        one.settle_s = settle_s(self._truth.t_s, self._truth.tip_m, one.taught_tip_m, start_s, band_m)
+
+    def _push_while_active(self, seconds: float) -> None:
+        start_s = time.monotonic()
+        self._doing = "the hand pushes while the arm holds its posture"
+        self._plant.ask("push_at_random", seed=self._robot.seed)
+        self._run_for(seconds)
+        self._plant.ask("be_still")
+        self.outcome.phases.append(("pushed", start_s, time.monotonic()))
 
     def _push_about(self) -> None:
         start_s = time.monotonic()
@@ -156,10 +165,11 @@ class Scenario:
 
         self._until(ready, READY_S, "bringing all boards up")
         self._run_for(1.0)
+        self._truth.violation_pa = 0.0  # a board's outputs are off, below the range, until it has its first configuration
 
-    def _led(self) -> bool:
+    def _led(self, since_s: float) -> bool:
         report = self._plant.latest
-        if report is None or report.hand_error_rad > LEAD_ERROR_RAD:
+        if report is None or report.t_s < since_s + 0.5 or not report.holding or report.hand_error_rad > LEAD_ERROR_RAD:
             return False
         times, tips = self._truth.t_s, self._truth.tip_m
         recent = times > times[-1] - 0.3

@@ -11,6 +11,7 @@ from onboard.errors import RecordingError
 from onboard.messages import Floats
 from onboard.telemetry import schemas
 from onboard.telemetry.reader import open_recording
+from sim.evaluate.metrics import mean_between, tip_rmse_pct
 from sim.tower.feed import Report
 
 
@@ -51,14 +52,9 @@ class TruthLog:
         """True cable lengths (n, C) [m]."""
         return np.array(self._cables)
 
-    def tip_at(self, t_s: Floats) -> Floats:
-        """True tips at times (k,), linear between reports (k, 3) [m]."""
-        return np.stack([np.interp(t_s, self.t_s, self.tip_m[:, axis]) for axis in range(3)], axis=-1)
-
     def mean_tip(self, start_s: float, end_s: float) -> Floats:
         """Mean true tip (3,) [m] between two times; NaN when nothing was reported then."""
-        inside = (self.t_s >= start_s) & (self.t_s <= end_s)
-        return self.tip_m[inside].mean(axis=0) if inside.any() else np.full(3, np.nan)
+        return mean_between(self.t_s, self.tip_m, start_s, end_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +78,7 @@ class EstimateLog:
             raise RecordingError(f"{path}: holds no estimates")
         return cls(np.array(times), np.array(tips), np.array(cables))
 
-    def errors(self, truth: TruthLog, start_s: float, end_s: float) -> Floats:
-        """Distances of estimated from true tips (k,) [m] between two times that both cover."""
-        inside = (self.t_s >= max(start_s, truth.t_s[0])) & (self.t_s <= min(end_s, truth.t_s[-1]))
-        offsets: Floats = self.tip_m[inside] - truth.tip_at(self.t_s[inside])
-        distances: Floats = np.linalg.norm(offsets, axis=1)
-        return distances
-
-
-def rmse(errors: Floats) -> float:
-    """Root of the mean square; NaN for nothing."""
-    return float(np.sqrt(np.mean(errors**2))) if len(errors) else float("nan")
+    def tip_rmse_pct(self, truth: TruthLog, start_s: float, end_s: float, length_m: float) -> float:
+        """RMS distance of estimated from true tips between two times, in per cent of `length_m`; NaN for nothing."""
+        inside = (self.t_s >= start_s) & (self.t_s <= end_s)
+        return tip_rmse_pct(self.t_s[inside], self.tip_m[inside], truth.t_s, truth.tip_m, length_m)

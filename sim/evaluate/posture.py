@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from rich.progress import Progress
 from onboard.errors import PrestressError, UsageError
 from onboard.resources import robot_file
 from onboard.robot import RobotSpec, load_robot
+from sim.evaluate.hil import evaluate_hil
 from sim.evaluate.trials import TrialResult, active, pushed, taught
 from sim.tower.model import TowerModel, build_model
 
@@ -39,6 +41,7 @@ def evaluate_posture(parser: argparse.ArgumentParser) -> Callable[[argparse.Name
     parser.add_argument("--seed", type=int, default=0, help="first seed; tuning used 1000 and up")
     parser.add_argument("--seeds", type=int, default=None, help=f"number of seeds ({SEEDS}; with --quick {QUICK_SEEDS})")
     parser.add_argument("--processes", type=int, default=min(os.cpu_count() or 1, 8), help="worker processes")
+    parser.add_argument("--hil", action="store_true", help="in real time through firmware, broker and daemon")
     parser.add_argument("--quick", action="store_true", help="one seed, shorter trials, the same keys")
     parser.add_argument("--json", action="store_true", help="one JSON object on the last line")
     return run
@@ -58,8 +61,14 @@ def run(args: argparse.Namespace) -> int:
     seconds = QUICK_SECONDS if args.quick else SECONDS
     seeds = [args.seed + k for k in range(count)]
     begin_s = time.monotonic()
-    results, failures = _run_all([(path, kind, seed, seconds) for kind in KINDS for seed in seeds], args.processes)
-    result = summarise(results, failures, seeds) | {"wall_s": round(time.monotonic() - begin_s, 1)}
+    if args.hil:
+        with Console(stderr=True).status("starting") as shown:
+            result = evaluate_hil(Path(path), spec, seeds, args.quick, shown.update)
+        result["missed"], failures = _missed(result), result["failures"]
+    else:
+        results, failures = _run_all([(path, kind, seed, seconds) for kind in KINDS for seed in seeds], args.processes)
+        result = summarise(results, failures, seeds)
+    result["wall_s"] = round(time.monotonic() - begin_s, 1)
     if args.json:
         print(json.dumps(result))
     else:
@@ -154,10 +163,12 @@ def _number(value: float) -> float | None:
 
 
 def _show(result: dict[str, Any]) -> None:
-    print(f"simulated plant, sensors and link; seeds {result['seeds']}")
+    chain = "simulated plant and sensors, real firmware, broker and daemon" if result["clock"] == "wall" else "all simulated"
+    print(f"{chain}; seeds {result['seeds']}")
     for kind in ("active", "pushed"):
         part = result[kind]
-        print(f"  {kind:<8} tip RMSE {part['tip_rmse_pct']} % of length (tilt up to {part['tilt_max_deg']} degrees)")
+        tilt = f" (tilt up to {part['tilt_max_deg']} degrees)" if "tilt_max_deg" in part else ""
+        print(f"  {kind:<8} tip RMSE {part['tip_rmse_pct']} % of length{tilt}")
     print(f"  postures {len(result['postures'])}: tip error mean {result['posture_error_mean_pct']} %, worst", end=" ")
     print(f"{result['posture_error_pct']} % of length; settled within {result['settle_s']} s at worst")
     print(f"  pressures out of range: {result['pressure_violations']}")
