@@ -1,4 +1,4 @@
-"""Which struts do not fit the others: slow averages of each strut's normalised residual, with hysteresis."""
+"""Which struts do not fit the others, and which rings are not flat: slow averages of normalised residuals, with hysteresis."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from onboard.messages import Bools, Floats
 
 
 @compiled
-def _average(average: Floats, residual: Floats, seen: Bools, keep: float) -> float:
-    """Fade `average` (MN, 2) towards `residual` where `seen`; returns the largest squared norm."""
-    worst = 0.0
+def _average(average: Floats, residual: Floats, seen: Bools, keep: float, saddle: Floats) -> tuple[float, float]:
+    """Fade `average` (MN, 2) towards `residual` where `seen`; returns the largest squared norm and the strongest alternation.
+
+    A module's alternation is what all its inclination residuals share when every second one changes its sign.
+    """
+    worst, n = 0.0, len(saddle)
     for i in range(len(average)):
         size2 = 0.0
         for x in range(2):
@@ -21,7 +24,14 @@ def _average(average: Floats, residual: Floats, seen: Bools, keep: float) -> flo
                 average[i, x] = keep * average[i, x] + (1.0 - keep) * residual[i, x]
             size2 += average[i, x] * average[i, x]
         worst = max(worst, size2)
-    return worst
+    strongest = 0.0
+    for m in range(len(average) // n):
+        up = down = math.inf
+        for k in range(n):
+            share = saddle[k] * average[m * n + k, 0]
+            up, down = min(up, share), min(down, -share)
+        strongest = max(strongest, up, down)
+    return worst, strongest
 
 
 class Consistency:
@@ -29,23 +39,25 @@ class Consistency:
 
     A strut is left out once the average of its normalised residual (over `after_s`) exceeds `limit` and it is the worst of its
     module, and comes back when the average falls under half of that. At most one strut of a module is left out: with two
-    contradicting ones nobody can tell which is right.
+    contradicting ones nobody can tell which is right. alternation: what the residuals of some module's struts share with
+    alternating sign [sigmas]: the mark of a ring that is not flat, on which no single strut is to blame.
     """
 
-    def __init__(self, modules: int, n: int, limit: float, after_s: float) -> None:
-        self._shape = (modules, n)
+    def __init__(self, modules: int, saddle: Floats, limit: float, after_s: float) -> None:
+        self._shape, self._saddle = (modules, len(saddle)), saddle
         self._limit, self._after_s = limit, after_s
         self.reset()
 
     def reset(self) -> None:
         """Trust every strut again."""
         self._average = np.zeros((self._shape[0] * self._shape[1], 2))
-        self._any = False
+        self._any, self.alternation = False, 0.0
         self.excluded: Bools = np.zeros(self._shape[0] * self._shape[1], dtype=np.bool_)
 
     def update(self, residual: Floats, seen: Bools, dt_s: float) -> None:
         """Take the residuals (MN, 2) of one tick; `seen` (MN,) are the struts that had a direction to compare."""
-        worst2 = _average(self._average, residual, seen, math.exp(-max(0.0, dt_s) / self._after_s))
+        keep = math.exp(-max(0.0, dt_s) / self._after_s)
+        worst2, self.alternation = _average(self._average, residual, seen, keep, self._saddle)
         if worst2 < self._limit**2 and not self._any:
             return
         size = np.hypot(self._average[:, 0], self._average[:, 1])

@@ -33,20 +33,20 @@ class DiscMapConfig(Section, frozen=True):
 
     mode: "direction" uses inclination and azimuth, "inclination" gravity alone. memory_s: over how long readings are
     averaged; gyros carry the estimate meanwhile, 0 looks at each tick alone. length_sigma_m: strut lengths and joint
-    positions. warp_sigma_m: amplitude by which a ring leaves its plane; WARPED is raised beyond warp_limit_m.
-    twist_sigma_deg, bend_sigma_deg: prior of a module's rotation around the upright one. inclination_floor_deg,
-    azimuth_floor_deg: what sensors do not know about themselves (mounting, joints). huber_sigmas: residuals beyond count
-    linearly. drift_correlation_s: how long the pose's own azimuth error stays the same. coast_s: how slowly a module without
-    readings goes straight. inconsistent_sigmas, inconsistent_after_s: when a strut is left out. start_iterations: of
-    Levenberg-Marquardt at start and on recovery. recover_sigmas: mean normalised residual of the tower beyond which the pose
-    is solved anew.
+    positions. warp_sigma_m: amplitude by which a ring leaves its plane. warped_sigmas: alternating residual of a module's
+    struts beyond which WARPED is raised. twist_sigma_deg, bend_sigma_deg: prior of a module's rotation around the upright
+    one. inclination_floor_deg, azimuth_floor_deg: what sensors do not know about themselves (mounting, joints). huber_sigmas:
+    residuals beyond count linearly. drift_correlation_s: how long the pose's own azimuth error stays the same. coast_s: how
+    slowly a module without readings goes straight. inconsistent_sigmas, inconsistent_after_s: when a strut is left out.
+    start_iterations: of Levenberg-Marquardt at start and on recovery. recover_sigmas: mean normalised residual of the tower
+    beyond which the pose is solved anew.
     """
 
     mode: Literal["direction", "inclination"] = "direction"
     memory_s: Annotated[float, Meta(ge=0.0, le=5.0)] = 0.25
     length_sigma_m: SmallLength = 0.002
     warp_sigma_m: SmallLength = 0.003
-    warp_limit_m: SmallLength = 0.012
+    warped_sigmas: Annotated[float, Meta(gt=0.0, le=100.0)] = 1.0
     twist_sigma_deg: Degrees = 5.0
     bend_sigma_deg: Degrees = 25.0
     inclination_floor_deg: Annotated[float, Meta(ge=0.0, le=20.0)] = 0.5
@@ -91,7 +91,7 @@ class DiscMap:
         self._information = np.zeros((size, size))
         self._lower = np.zeros((size, size))
         self._reporter = Reporter(geometry, max_sigma_m)
-        self._consistency = Consistency(modules, n, config.inconsistent_sigmas, config.inconsistent_after_s)
+        self._consistency = Consistency(modules, geometry.saddle, config.inconsistent_sigmas, config.inconsistent_after_s)
         self.reset()
 
     def reset(self) -> None:
@@ -121,7 +121,7 @@ class DiscMap:
         self.advance(observations)
         excluded = self._consistency.excluded
         flags = EstimateFlag.NONE
-        if float(np.abs(self._warp).max()) > self.config.warp_limit_m:
+        if self._consistency.alternation > self.config.warped_sigmas:
             flags |= EstimateFlag.WARPED
         strut_flags = observations.flags
         if excluded.any():
@@ -178,6 +178,7 @@ class DiscMap:
         self._strained = self._strained + 1 if strained else 0
         if math.isnan(cost) or self._strained > 20:
             self._solve_anew()
+            self._consistency.reset()
             self._strained = 0
 
     def _solve_anew(self) -> None:

@@ -120,6 +120,8 @@ def learn(
                     v1 = total
             gap = math.atan2(dx * v1 - dy * v0, dx * v0 + dy * v1)
             measured = ticks / (weight_incl[i] * sine * sine)
+            if gap * gap > 16.0 * (variance[i] + measured / ticks):
+                continue  # no drift is that fast: the pose or the strut is wrong just now
             gain = variance[i] / (variance[i] + measured)
             offset[i] -= gain * gap
             variance[i] *= 1.0 - gain
