@@ -43,8 +43,8 @@ class Connection:
                 self._raw.setsockopt(_IPPROTO_TCP, _TCP_NODELAY, 1)
             if self._tls is not None:
                 self._stream = wrap_tls(self._raw, self._tls, host)
-        except OSError as error:
-            raise ConnectionLost("connect: %s" % error) from None
+        except (OSError, ValueError) as error:  # ValueError: an unusable certificate
+            raise ConnectionLost("connect: %s" % str(error).strip()) from None
 
     async def _connected(self, timeout_ms: int) -> None:
         poller = select.poll()
@@ -110,7 +110,8 @@ class Connection:
 
 
 def wrap_tls(raw: socket.socket, settings: dict[str, object], host: str) -> object:
-    """TLS over a connected socket. settings: `ca` (required), `cert` and `key` (both or none): DER files on the board."""
+    """TLS over a connected socket. settings: `ca` (required), `cert` and `key` (both or none): DER files on the board;
+    `name`: what the broker's certificate must bear, the host's name by default."""
     import ssl  # costs memory: only boards that use it load it
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -120,4 +121,4 @@ def wrap_tls(raw: socket.socket, settings: dict[str, object], host: str) -> obje
     if "cert" in settings:
         with open(str(settings["cert"]), "rb") as cert, open(str(settings["key"]), "rb") as key:
             context.load_cert_chain(cert.read(), key.read())
-    return context.wrap_socket(raw, server_hostname=host, do_handshake_on_connect=False)
+    return context.wrap_socket(raw, server_hostname=str(settings.get("name", host)), do_handshake_on_connect=False)

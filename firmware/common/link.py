@@ -192,8 +192,8 @@ class Link:
                 self._heard = received
                 for packet in parser.feed(data):
                     self._take(connection, packet, received)
-        except (OSError, ConnectionLost, mqtt_packets.ProtocolError) as error:
-            self._error = str(error) or "read failed"
+        except (OSError, ValueError, ConnectionLost, mqtt_packets.ProtocolError) as error:  # ValueError: a certificate
+            self._error = str(error).strip() or "read failed"
 
     def _take(self, connection: Connection, packet: mqtt_packets.Packet, received: int) -> None:
         if packet.kind == mqtt_packets.PUBLISH:

@@ -162,6 +162,8 @@ class ValveBoard:
             self.port.send(frames.BIRTH, self.birth())
         elif kind in (frames.COMMAND, frames.ARM, frames.DISARM, frames.STOP):
             self.owner.handle(kind, payload, now)
+            if kind == frames.STOP:
+                self.control(now)  # now, not at the next tick
             if kind != frames.COMMAND:
                 self.port.send(frames.TELEMETRY, self.telemetry(ticks.now()))
         else:

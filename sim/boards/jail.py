@@ -37,6 +37,7 @@ class BoardConfig:
     broker_port: int = 1883
     broker_user: str = ""
     broker_password: str = ""
+    broker_tls: dict[str, str] = field(default_factory=dict)
     keepalive_s: int = 5
     wifi_password: str = "simulated"
     channels: int = 8
@@ -67,6 +68,8 @@ class BoardConfig:
         broker = {"host": host, "port": self.broker_port, "keepalive_s": self.keepalive_s}
         if self.broker_user:
             broker |= {"user": self.broker_user, "password": self.broker_password}
+        if self.broker_tls:
+            broker |= {"tls": self.broker_tls}
         table = {
             "name": self.id,
             "prefix": self.prefix,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 import time
 
@@ -14,7 +15,8 @@ class SlowBroker:
     While `stalled` nothing is read; the receive buffer is small so that the board's writes are cut in the middle.
     """
 
-    def __init__(self, hang_up_s: float | None = None) -> None:
+    def __init__(self, hang_up_s: float | None = None, tls: ssl.SSLContext | None = None) -> None:
+        self._tls = tls
         self._hang_up_s = hang_up_s
         self.connected_s: list[float] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -23,6 +25,7 @@ class SlowBroker:
         self.publishes: list[tuple[str, bytes]] = []
         self.connections = 0
         self.broken = ""
+        self.tls_error = ""
         self.stalled = threading.Event()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -37,6 +40,13 @@ class SlowBroker:
                 continue
             self.connections += 1
             self.connected_s.append(time.monotonic())
+            if self._tls is not None:
+                try:
+                    connection = self._tls.wrap_socket(connection, server_side=True)
+                except OSError as error:
+                    self.tls_error = str(error)
+                    connection.close()
+                    continue
             with connection:
                 connection.settimeout(0.1)
                 self._serve(connection)

@@ -133,7 +133,7 @@ TORN = """
 import registers, struct, json
 seen = set()
 torn = 0
-while len(seen) < 3000:
+while len(seen) < 400:
     record = registers.imu.load()
     counter = struct.unpack_from("<I", record, 4)[0]
     if counter in seen:

@@ -107,7 +107,7 @@ def test_without_configuration_it_stays_disarmed_at_minimum_and_says_so(board: V
 
 
 def test_configuration_is_kept_and_every_boot_starts_safe_and_disarmed(board: VirtualBoard, host: ValveHost) -> None:
-    assert all_near(board, SAFE)
+    wait_until(lambda: all_near(board, SAFE), 1.0, "safe set-points once configured")
     arm(host)
     assert all_near(board, 4000)
     host.close()
