@@ -95,6 +95,8 @@ class Connection:
             if error.errno == errno.EAGAIN:
                 return 0
             raise ConnectionLost("write: %s" % error) from None
+        except ValueError as error:  # the TLS handshake goes on while writing
+            raise ConnectionLost(str(error).strip()) from None
 
     def reader(self) -> asyncio.StreamReader:
         """For one task to await bytes on."""
