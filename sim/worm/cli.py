@@ -4,65 +4,29 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from onboard.clock import Clock, WallClock, process_cpu_s
+from onboard.clock import WallClock
 from onboard.errors import PrestressError, UsageError
 from onboard.planning.contact.guide import make_guide
 from onboard.planning.contact.plan import Plan, save_plan
-from onboard.planning.contact.scene import Scene, load_scene
 from onboard.planning.contact.search import search
 from onboard.planning.contact.validator import validate
 from onboard.planning.contact.worm import load_worm
-from onboard.resources import robot_file, root
+from onboard.resources import robot_file
+from sim.worm.bench import bench_worm
+from sim.worm.common import bar, find_scene, scene_names
+from sim.worm.evaluate import evaluate_worm
 from sim.worm.pictures import draw_plan
+from sim.worm.primitives import primitives_worm
 from sim.worm.tasks import draw_task
 
 Run = Callable[[argparse.Namespace], int]
-
-
-class ProcessorClock:
-    """Processor time of this process: planning times that other programs on the computer do not stretch."""
-
-    def now_s(self) -> float:
-        return process_cpu_s()
-
-    def wall_ns(self) -> int:
-        return WallClock().wall_ns()
-
-
-def scene_names() -> list[str]:
-    """Names of the scenes that come with the project."""
-    return sorted(path.stem.removeprefix("worm_") for path in (root() / "robots" / "scenes").glob("worm_*.toml"))
-
-
-def find_scene(name: str) -> Scene:
-    """A scene by name or by path of its TOML file; UsageError when there is none."""
-    path = Path(name) if name.endswith(".toml") or "/" in name else root() / "robots" / "scenes" / f"worm_{name}.toml"
-    if not path.is_file():
-        raise UsageError(f"there is no scene {name!r}; known are {', '.join(scene_names())}, or give the path of a TOML file")
-    return load_scene(path)
-
-
-def choose_clock(kind: str) -> Clock:
-    """Wall clock, or processor time where other programs share the computer."""
-    return ProcessorClock() if kind == "cpu" else WallClock()
-
-
-@contextmanager
-def bar(title: str, quiet: bool) -> Iterator[Callable[[float], None]]:
-    """A progress bar on stderr, told shares of the work done."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:3.0f} %"), TimeElapsedColumn())
-    with Progress(*columns, disable=quiet or not sys.stderr.isatty(), transient=True) as display:
-        item = display.add_task(title, total=1.0)
-        yield lambda share: display.update(item, completed=share)
 
 
 def plan_worm(parser: argparse.ArgumentParser) -> Run:
@@ -140,7 +104,7 @@ def _point(text: str) -> np.ndarray:
     return np.array(values)
 
 
-COMMANDS = {"plan": plan_worm}
+COMMANDS = {"plan": plan_worm, "evaluate": evaluate_worm, "bench": bench_worm, "primitives": primitives_worm}
 
 
 def main() -> int:

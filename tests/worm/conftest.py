@@ -1,5 +1,6 @@
 """Compiled kernels of the contact planner: a kernel's cache does not see changes in the files it imports from."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -8,12 +9,24 @@ import onboard.planning.contact as package
 
 
 def pytest_configure() -> None:
+    """Removes the cached kernels of every module that imports, directly or not, a file newer than the cache."""
     folder = Path(package.__file__).parent
-    newest = max(path.stat().st_mtime for path in folder.glob("*.py"))
-    cache = folder / "__pycache__"
-    if any(path.stat().st_mtime < newest for path in cache.glob("*.nbi")):
-        for path in [*cache.glob("*.nbi"), *cache.glob("*.nbc")]:
-            path.unlink(missing_ok=True)
+    imports = {
+        path.stem: set(re.findall(r"^from onboard\.planning\.contact\.(\w+) import", path.read_text(), re.MULTILINE))
+        for path in folder.glob("*.py")
+    }
+    for name, direct in imports.items():
+        known, todo = {name}, set(direct)
+        while todo:
+            other = todo.pop()
+            if other not in known:
+                known.add(other)
+                todo |= imports.get(other, set())
+        newest = max((folder / f"{other}.py").stat().st_mtime for other in known)
+        cached = list((folder / "__pycache__").glob(f"{name}.*.nbi"))
+        if any(path.stat().st_mtime < newest for path in cached):
+            for path in (folder / "__pycache__").glob(f"{name}.*.nb?"):
+                path.unlink(missing_ok=True)
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -48,7 +49,7 @@ def decompose(attached: NDArray[np.uint8]) -> list[Block]:
         raise PlanningError("no pad is attached: the body has no anchor")
     last = len(attached) - 1
     blocks = [Block(-1, anchors[0], anchors[0])] if anchors[0] > 0 else []
-    blocks += [Block(a, b, b - a) for a, b in zip(anchors[:-1], anchors[1:], strict=True)]
+    blocks += [Block(a, b, b - a) for a, b in pairwise(anchors)]
     if anchors[-1] < last:
         blocks.append(Block(anchors[-1], -1, last - anchors[-1]))
     return blocks

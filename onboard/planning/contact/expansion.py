@@ -2,17 +2,120 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import NamedTuple
 
-from onboard.planning.contact.compiled import copy1, copy2, copy3, jit
-from onboard.planning.contact.motion import OK, REACH, SAMPLES, sections_hold
+import numpy as np
+from numpy.typing import NDArray
+
+from onboard.planning.contact.body import Record
+from onboard.planning.contact.compiled import jit
+from onboard.planning.contact.guide import Guide
+from onboard.planning.contact.motion import OK, REACH, REASONS, SAMPLES, sections_hold
+from onboard.planning.contact.plan import State
+from onboard.planning.contact.scene import Scene
 from onboard.planning.contact.transition import anchors, transition
 
+Floats = NDArray[np.float64]
 DISTANCES, LATERALS, HOVERS = 8, 3, 3
 LIFT_M = 0.02  # height of hovering poses above where the pad would attach
-# reach along the guide per segment [m]: ahead of an anchor, behind one, sideways shifts between two
-AHEAD_M, BEHIND_M, BETWEEN_M = (0.14, 0.055), (0.05, 0.13), 0.01
-COUNTS = 10  # IK calls, IK iterations, then one count for each reason of motion.REASONS, then modes refused for load
+# where along the guide a link may go, per segment from its anchor [m] (reference measurement): ahead, behind
+AHEAD_M = np.linspace(0.14, 0.055, DISTANCES)
+FAR_AHEAD_M = np.minimum(AHEAD_M, 0.13)  # more than one segment from the anchor: no bend takes all of them straight
+BEHIND_M = np.linspace(0.05, 0.13, DISTANCES)
+BETWEEN_M = 0.01 * np.array([0, 1, -1, 2, -2, 3, -3, 4])  # about the middle, for a link between two anchors
+COUNTS = 3 + len(REASONS)  # IK calls, IK iterations, one count per reason of motion.REASONS, modes refused for load
+MODE_LOAD = COUNTS - 1
+
+
+class Child(NamedTuple):
+    """One validated transition: state, path (SAMPLES + 1, n, 3), link released and link attached (-1: none)."""
+
+    state: State
+    path: Floats
+    released: int
+    attached: int
+
+
+def expand(
+    body: Record, weights: Record, scene: Scene, guide: Guide, state: State, top: int, max_free: int, counts: NDArray[np.int64]
+) -> list[Child]:
+    """Children of a state: at most `top` for every way to release one pad, attach one, or both.
+
+    `max_free` pads may hang free at once. counts (COUNTS,) grows by the solver's calls and by every refusal.
+    """
+    attached = state.attached.astype(bool)
+    links, n, held = len(attached), len(state.shape), int(attached.sum())
+    where = [project(guide.line, guide.along, *state.frames[i, :, 3])[0] for i in range(links)]
+    moments, bins = np.empty(n), np.empty(n, dtype=np.int64)
+    children: list[Child] = []
+    for release in (-1, *np.flatnonzero(attached).tolist()):
+        holding = state.attached.copy()
+        if release >= 0:
+            holding[release] = 0
+        if not holding.any():
+            continue
+        if not sections_hold(body, state.frames, state.shape, holding, moments, bins):
+            counts[MODE_LOAD] += 1
+            continue
+        for attach in (-1, *np.flatnonzero(~attached).tolist()):
+            free = links - held + (release >= 0) - (attach >= 0)
+            if (release < 0 and attach < 0) or free > max_free:
+                continue
+            if attach < 0:  # let go and stay
+                still = np.repeat(state.shape[None], SAMPLES + 1, axis=0)
+                children.append(Child(State(state.frames, state.shape, holding), still, release, -1))
+            children += _moves(body, weights, scene, guide, state, holding, where, release, attach, top, counts)
+    return children
+
+
+def _moves(
+    body: Record, weights: Record, scene: Scene, guide: Guide, state: State, holding: NDArray[np.uint8], where: list[float],
+    release: int, attach: int, top: int, counts: NDArray[np.int64],
+) -> list[Child]:  # fmt: skip
+    """Transitions that move one link: to attach it, or to let it hover above where it could attach."""
+    link = attach if attach >= 0 else release
+    low, high = anchors(holding, link)
+    frames, shape = np.empty_like(state.frames), np.empty_like(state.shape)
+    path = np.empty((SAMPLES + 1, *state.shape.shape))
+    out: list[Child] = []
+    places = _places(low, high, link, where)
+    laterals = range(LATERALS if attach >= 0 else 1)
+    for lateral in laterals:
+        for place in places if attach >= 0 else places[: 2 * HOVERS : 2]:
+            index = round(place / guide.along[1])
+            if not 0 <= index < len(guide.line) or not guide.valid[index, lateral]:
+                counts[2 + REACH] += 1
+                continue
+            target = guide.targets[index, lateral]
+            if attach < 0:
+                target = target.copy()
+                target[:, 3] += LIFT_M * target[:, 0]
+            reason = transition(
+                body, weights, scene.solids, state.frames, state.shape, holding, link, attach >= 0, target, frames, shape,
+                path, counts,
+            )  # fmt: skip
+            counts[2 + reason] += 1
+            if reason == OK:
+                after = holding.copy()
+                if attach >= 0:
+                    after[attach] = 1
+                out.append(Child(State(frames.copy(), shape.copy(), after), path.copy(), release, attach))
+                if len(out) >= top:
+                    return out
+    return out
+
+
+def _places(low: int, high: int, link: int, where: list[float]) -> Floats:
+    """Arc lengths to try for a link between anchors `low` and `high`, the one with most progress first."""
+    if high < 0:
+        ahead: Floats = where[low] + (link - low) * (AHEAD_M if link - low == 1 else FAR_AHEAD_M)
+        return ahead
+    if low < 0:
+        behind: Floats = where[high] - (high - link) * BEHIND_M
+        return behind
+    middle = where[low] + (where[high] - where[low]) * (link - low) / (high - low)
+    between: Floats = middle + BETWEEN_M
+    return between
 
 
 @jit
@@ -33,123 +136,16 @@ def project(line, along, point_x, point_y, point_z):  # type: ignore[no-untyped-
     return s, np.sqrt(max(best - shift * shift, 0.0))
 
 
-@jit
-def _place(low, high, link, s_low, s_high, k):  # type: ignore[no-untyped-def]
-    """The k-th arc length to try for a link, most progress first."""
-    share = k / (DISTANCES - 1)
-    if high < 0:
-        ahead = AHEAD_M[0] + share * (AHEAD_M[1] - AHEAD_M[0])
-        if link - low > 1:
-            ahead = min(ahead, 0.13)
-        return s_low + (link - low) * ahead
-    if low < 0:
-        return s_high - (high - link) * (BEHIND_M[0] + share * (BEHIND_M[1] - BEHIND_M[0]))
-    middle = s_low + (s_high - s_low) * (link - low) / (high - low)
-    side = 1.0 if k % 2 == 1 else -1.0
-    return middle + side * BETWEEN_M * ((k + 1) // 2)
+def measure(spec_numbers: tuple[float, float], body: Record, guide: Guide, state: State) -> tuple[float, float, float, float]:
+    """Head's arc length, mean arc length of the links, head's lateral distance [m], and deformation of a state.
 
-
-@jit
-def expand(  # type: ignore[no-untyped-def]
-    body, weights, solids, guide, frames, shape, attached, top, max_free, children, counts
-):
-    """Children of one node. guide = (targets (S, 3, 3, 4), valid (S, 3), line (S, 3), along (S,)).
-
-    children = (frames (C, n + 1, 3, 4), shape (C, n, 3), attached (C, n + 1), path (C, SAMPLES + 1, n, 3),
-    meta (C, 2)) is written: meta holds the link released and the link attached, -1 for none. Returns how many.
+    Deformation is (1/n) sum(extension * rho + bending * |theta|^2); spec_numbers = (extension, bending).
     """
-    targets, valid, line, along = guide
-    out_frames, out_shape, out_attached, out_path, out_meta = children
-    links = attached.shape[0]
-    n = links - 1
-    spacing = along[1] - along[0]
-    where = np.empty(links)
-    held = 0
-    for i in range(links):
-        where[i], _ = project(line, along, frames[i, 0, 3], frames[i, 1, 3], frames[i, 2, 3])
-        held += attached[i]
-    holding = np.empty_like(attached)
-    moments, bins = np.empty(n), np.empty(n, dtype=np.int64)
-    lifted = np.empty((3, 4))
-    found, room = 0, out_meta.shape[0]
-    for release in range(-1, links):
-        if release >= 0 and not attached[release]:
-            continue
-        copy1(attached, holding)
-        if release >= 0:
-            holding[release] = 0
-        if held - (release >= 0) < 1:
-            continue
-        if not sections_hold(body, frames, shape, holding, moments, bins):
-            counts[9] += 1
-            continue
-        for attach in range(-1, links):
-            if attach == release or (attach >= 0 and attached[attach]):
-                continue
-            free = links - held + (release >= 0) - (attach >= 0)
-            if free > max_free:
-                continue
-            link = attach if attach >= 0 else release
-            low, high = anchors(holding, link)
-            s_low = where[low] if low >= 0 else 0.0
-            s_high = where[high] if high >= 0 else 0.0
-            successes = 0
-            if attach < 0 and found < room:  # let go and stay
-                copy3(frames, out_frames[found])
-                copy2(shape, out_shape[found])
-                copy1(holding, out_attached[found])
-                for k in range(SAMPLES + 1):
-                    copy2(shape, out_path[found, k])
-                out_meta[found, 0], out_meta[found, 1] = release, -1
-                found += 1
-            for lateral in range(LATERALS):
-                for k in range(DISTANCES):
-                    if attach < 0 and (lateral > 0 or k % 2 == 1 or k > 2 * (HOVERS - 1)):
-                        continue
-                    if successes >= top or found >= room:
-                        break
-                    index = int(np.floor(_place(low, high, link, s_low, s_high, k) / spacing + 0.5))
-                    if index < 0 or index >= line.shape[0] or not valid[index, lateral]:
-                        counts[2 + REACH] += 1
-                        continue
-                    copy2(targets[index, lateral], lifted)
-                    if attach < 0:
-                        for a in range(3):
-                            lifted[a, 3] += LIFT_M * lifted[a, 0]
-                    reason = transition(
-                        body, weights, solids, frames, shape, holding, link, attach >= 0, lifted,
-                        out_frames[found], out_shape[found], out_path[found], counts,
-                    )  # fmt: skip
-                    counts[2 + reason] += 1
-                    if reason == OK:
-                        copy1(holding, out_attached[found])
-                        if attach >= 0:
-                            out_attached[found, attach] = 1
-                        out_meta[found, 0], out_meta[found, 1] = release, attach
-                        found += 1
-                        successes += 1
-    return found
-
-
-@jit
-def measure(body, guide, extension, bending, frames, shape, out):  # type: ignore[no-untyped-def]
-    """Progress and deformation of C states: frames (C, n + 1, 3, 4), shape (C, n, 3); out (C, 4) is written.
-
-    out columns: 0 head's arc length [m], 1 mean arc length of the links [m], 2 head's lateral distance [m],
-    3 deformation (1/n) sum(extension rho + bending |theta|^2).
-    """
-    _, _, line, along = guide
-    n = shape.shape[1]
-    for c in range(shape.shape[0]):
-        total = 0.0
-        for i in range(n + 1):
-            f = frames[c, i]
-            s, lateral = project(line, along, f[0, 3], f[1, 3], f[2, 3])
-            total += s
-            out[c, 0], out[c, 2] = s, lateral
-        out[c, 1] = total / (n + 1)
-        cost = 0.0
-        for i in range(n):
-            angle = shape[c, i, 0] ** 2 * (shape[c, i, 1] ** 2 + shape[c, i, 2] ** 2)
-            cost += extension * (shape[c, i, 0] - body.length_min) / body.length_span + bending * angle
-        out[c, 3] = cost / n
+    total, s, lateral = 0.0, 0.0, 0.0
+    for frame in state.frames:
+        s, lateral = project(guide.line, guide.along, frame[0, 3], frame[1, 3], frame[2, 3])
+        total += s
+    rho = (state.shape[:, 0] - body["length_min"]) / body["length_span"]
+    angle = state.shape[:, 0] ** 2 * (state.shape[:, 1] ** 2 + state.shape[:, 2] ** 2)
+    deformation = float(np.mean(spec_numbers[0] * rho + spec_numbers[1] * angle))
+    return s, total / len(state.frames), lateral, deformation

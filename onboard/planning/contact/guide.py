@@ -38,11 +38,6 @@ class Guide:
     valid: NDArray[np.uint8]
     cost: float
 
-    @property
-    def arrays(self) -> tuple[Floats, NDArray[np.uint8], Floats, Floats]:
-        """(targets, valid, line, along) for compiled code."""
-        return self.targets, self.valid, self.line, self.along
-
 
 def make_guide(scene: Scene, spec: WormSpec, body: Floats, goal: Floats) -> Guide:
     """The guide from a body's links, tail first, shape (n, 3) [m], to a goal on a surface, shape (3,) [m].
@@ -51,7 +46,7 @@ def make_guide(scene: Scene, spec: WormSpec, body: Floats, goal: Floats) -> Guid
         PlanningError: the goal is in the air, inside matter or outside the scene, or no surface path leads there.
     """
     check_goal(scene, spec, goal)
-    voxels, cost = voxel_path(scene, spec.guide, body[-1], goal)
+    voxels, cost = voxel_path(scene, spec.guide, body[-1], goal, body[-1] - body[-2])
     distance, outward = scene.distance(goal), scene.gradient(goal)
     end = goal + (spec.pads.offset_m - distance) * outward
     line = resample(np.vstack([body, voxels[1:-1], end[None]]), SPACING_M)
@@ -74,8 +69,14 @@ def check_goal(scene: Scene, spec: WormSpec, goal: Floats) -> None:
         raise PlanningError(f"the goal {_text(goal)} hangs in the air, {distance:.3f} m from any surface")
 
 
-def voxel_path(scene: Scene, numbers: GuideNumbers, start: Floats, goal: Floats) -> tuple[Floats, float]:
-    """Centres of the cheapest path's voxels, shape (T, 3) [m], and its cost; PlanningError where there is none."""
+def voxel_path(
+    scene: Scene, numbers: GuideNumbers, start: Floats, goal: Floats, heading: Floats | None = None
+) -> tuple[Floats, float]:
+    """Centres of the cheapest path's voxels, shape (T, 3) [m], and its cost; PlanningError where there is none.
+
+    heading (3,) is the direction in which a body lies behind the start: turning away from it costs like any turn.
+    """
+    ahead = np.zeros(3) if heading is None else heading / np.linalg.norm(heading)
     voxel = numbers.voxel_m
     counts = np.maximum(1, np.round((scene.high - scene.low) / voxel)).astype(np.int64)
     axes = [scene.low[i] + voxel * (np.arange(counts[i]) + 0.5) for i in range(3)]
@@ -96,7 +97,7 @@ def voxel_path(scene: Scene, numbers: GuideNumbers, start: Floats, goal: Floats)
         ends.append(int(near[best]))
     weights = np.array([numbers.length, numbers.lift, numbers.sharp, numbers.normal, numbers.bend, numbers.non_coplanar])
     path, cost, _ = shortest_path(
-        scene.solids, scene.low, counts, voxel, distance, normal, usable, ends[0], ends[1], weights,
+        scene.solids, scene.low, counts, voxel, distance, normal, usable, ends[0], ends[1], ahead, weights,
         numbers.history, numbers.labels == "direction", numbers.scaling == "length",
     )  # fmt: skip
     if len(path) == 0:

@@ -73,12 +73,13 @@ def _pop(heap, place, key, size):  # type: ignore[no-untyped-def]
 
 @jit
 def shortest_path(  # type: ignore[no-untyped-def]
-    solids, low, counts, voxel, distance, normal, usable, start, goal, weights, history, by_direction, per_length
+    solids, low, counts, voxel, distance, normal, usable, start, goal, heading, weights, history, by_direction, per_length
 ):
     """A* from voxel `start` to voxel `goal` (flat indices).
 
-    distance (V,), normal (V, 3), usable (V,) describe the voxels; counts (3,) is the grid; weights are length, lift,
-    sharp, normal, bend, non-coplanar. Returns (voxels of the path, cost, labels closed); an empty path: none exists.
+    distance (V,), normal (V, 3), usable (V,) describe the voxels; counts (3,) is the grid; heading (3,) is the unit
+    direction in which the body lies behind the start, zero for none; weights are length, lift, sharp, normal, bend,
+    non-coplanar. Returns (voxels of the path, cost, labels closed); an empty path: none exists.
     """
     nx, ny, nz = counts
     slots = 27 if by_direction else 1
@@ -116,6 +117,10 @@ def shortest_path(  # type: ignore[no-untyped-def]
             past[remembered, 0], past[remembered, 1], past[remembered, 2] = sx / norm, sy / norm, sz / norm
             remembered += 1
             walk = parent[walk]
+        if heading[0] != 0.0 or heading[1] != 0.0 or heading[2] != 0.0:
+            while remembered < history:
+                past[remembered, 0], past[remembered, 1], past[remembered, 2] = heading[0], heading[1], heading[2]
+                remembered += 1
         for direction in range(27):
             if direction == 13:
                 continue

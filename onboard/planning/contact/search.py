@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -12,9 +13,9 @@ from numpy.typing import NDArray
 
 from onboard.clock import Clock
 from onboard.planning.contact.body import Record, make_body, make_weights
-from onboard.planning.contact.expansion import COUNTS, expand, measure
+from onboard.planning.contact.expansion import COUNTS, MODE_LOAD, expand, measure
 from onboard.planning.contact.guide import Guide, check_goal, make_guide
-from onboard.planning.contact.motion import REASONS, SAMPLES
+from onboard.planning.contact.motion import REASONS
 from onboard.planning.contact.plan import Plan, State, Step
 from onboard.planning.contact.scene import Scene
 from onboard.planning.contact.start import check_start
@@ -25,7 +26,7 @@ ROUNDING_M = 0.015  # two nodes of one mode whose links agree to this are one
 NOMINAL_M = 0.02  # progress a step that counts as going well
 RECENT = 4  # steps over which progress is called recent
 ALPHA = (0.1, 1.0)
-_ROOM = 96
+AGAIN = 0.05  # score a node loses before it is opened a second time
 
 
 @dataclass
@@ -42,13 +43,17 @@ class Node:
     mean_m: float
     deformation: float
     score: float = 0.0
+    opened: int = 0
 
 
 class Expander(Protocol):
     """Where children come from: the search below asks it for every node it opens."""
 
-    def children(self, node: Node, counts: NDArray[np.int64]) -> list[Node]:
-        """Validated children of a node; counts (COUNTS,) gathers solver calls and refusals."""
+    def children(self, node: Node, counts: NDArray[np.int64], fresh: Callable[[State], bool]) -> list[Node]:
+        """Validated descendants of a node; counts (COUNTS,) gathers solver calls and refusals, `fresh` tells new states."""
+
+    def again(self, node: Node) -> bool:
+        """Whether a node that has just been opened may be opened once more, later."""
 
 
 class Progress(Protocol):
@@ -62,42 +67,21 @@ class BlockExpander:
 
     def __init__(self, spec: WormSpec, body: Record, weights: Record, scene: Scene, guide: Guide) -> None:
         self.spec, self.body, self.weights, self.scene, self.guide = spec, body, weights, scene, guide
-        n = spec.links.count - 1
-        self._out = (
-            np.empty((_ROOM, n + 1, 3, 4)), np.empty((_ROOM, n, 3)), np.empty((_ROOM, n + 1), dtype=np.uint8),
-            np.empty((_ROOM, SAMPLES + 1, n, 3)), np.empty((_ROOM, 2), dtype=np.int64),
-        )  # fmt: skip
 
-    def children(self, node: Node, counts: NDArray[np.int64]) -> list[Node]:
-        state, search = node.state, self.spec.search
-        found = expand(
-            self.body, self.weights, self.scene.solids, self.guide.arrays, state.frames, state.shape, state.attached,
-            search.top, search.max_free, self._out, counts,
-        )  # fmt: skip
-        return self.nodes(node, found, self._out)
+    def again(self, node: Node) -> bool:
+        return False
 
-    def nodes(self, parent: Node, count: int, out: tuple[Any, ...]) -> list[Node]:
-        """Nodes of the first `count` rows of the arrays that `expand` fills."""
-        frames, shape, attached, path, meta = (array[:count].copy() for array in out)
-        measured = np.empty((count, 4))
-        search = self.spec.search
-        measure(self.body, self.guide.arrays, search.extension, search.bending, frames, shape, measured)
-        return [
-            Node(
-                State(frames[i], shape[i], attached[i]), path[i], int(meta[i, 0]), int(meta[i, 1]), parent,
-                parent.depth + 1, measured[i, 0] - search.lateral * measured[i, 2], measured[i, 1], measured[i, 3],
-            )
-            for i in range(count)
-        ]  # fmt: skip
+    def children(self, node: Node, counts: NDArray[np.int64], fresh: Callable[[State], bool]) -> list[Node]:
+        numbers = self.spec.search
+        found = expand(self.body, self.weights, self.scene, self.guide, node.state, numbers.top, numbers.max_free, counts)
+        return [self.node(node, *child) for child in found]
 
-
-def root_node(spec: WormSpec, body: Record, guide: Guide, state: State) -> Node:
-    """The start as a node."""
-    measured = np.empty((1, 4))
-    search = spec.search
-    measure(body, guide.arrays, search.extension, search.bending, state.frames[None], state.shape[None], measured)
-    head, mean, lateral, deformation = measured[0]
-    return Node(state, None, -1, -1, None, 0, head - search.lateral * lateral, mean, deformation)
+    def node(self, parent: Node | None, state: State, path: Floats | None, released: int, attached: int) -> Node:
+        """The node of one checked step; the start has neither parent nor path."""
+        numbers = self.spec.search
+        head, mean, lateral, deformation = measure((numbers.extension, numbers.bending), self.body, self.guide, state)
+        depth = 0 if parent is None else parent.depth + 1
+        return Node(state, path, released, attached, parent, depth, head - numbers.lateral * lateral, mean, deformation)
 
 
 def search(
@@ -109,7 +93,7 @@ def search(
     *,
     budget_s: float | None = None,
     guide: Guide | None = None,
-    expander: Expander | None = None,
+    expand_with: Callable[[BlockExpander], Expander] | None = None,
     progress: Progress | None = None,
 ) -> Plan:
     """A plan from `start` until the head is within the goal radius, or the best part of one and the reason.
@@ -124,11 +108,12 @@ def search(
     if guide is None:
         guide = make_guide(scene, spec, start.frames[:, :, 3], goal)
     guide_s = clock.now_s() - began
-    expander = expander or BlockExpander(spec, body, weights, scene, guide)
+    blocks = BlockExpander(spec, body, weights, scene, guide)
+    expander: Expander = blocks if expand_with is None else expand_with(blocks)
     numbers = spec.search
     limit = numbers.budget_s if budget_s is None else budget_s
     counts = np.zeros(COUNTS, dtype=np.int64)
-    root = root_node(spec, body, guide, start)
+    root = blocks.node(None, start, None, -1, -1)
     length = max(guide.along[-1] - root.head_m, 1e-6)
     visits: Counter[str] = Counter()
     seen = {_key(start)}
@@ -146,7 +131,11 @@ def search(
         node = heapq.heappop(queue)[2]
         expansions += 1
         visits[node.state.mode] += 1
-        children = expander.children(node, counts)
+        children = expander.children(node, counts, lambda state: _key(state) not in seen)
+        if children and expander.again(node):
+            pushed += 1
+            heapq.heappush(queue, (AGAIN - node.score, pushed, node))
+        node.opened += 1
         for child in children:
             child.score = _score(spec, root, length, child, visits)
         kept = 0
@@ -174,7 +163,7 @@ def search(
         "nodes": pushed,
         "ik_calls": int(counts[0]),
         "ik_iterations": int(counts[1]),
-        "rejected": {name: int(counts[2 + i]) for i, name in enumerate(REASONS) if i} | {"mode_load": int(counts[9])},
+        "rejected": {name: int(counts[2 + i]) for i, name in enumerate(REASONS) if i} | {"mode_load": int(counts[MODE_LOAD])},
     }
     return make_plan(spec, scene, start, goal, best, reached, "" if reached else reason, statistics)
 

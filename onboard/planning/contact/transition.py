@@ -22,6 +22,7 @@ from onboard.planning.contact.motion import (
 )
 
 HOVER_M = 0.015  # a hovering link may miss its pose by this much
+HOPELESS_M = 0.03  # a target missed by more is not tried from another start
 
 
 @jit
@@ -112,7 +113,7 @@ def transition(  # type: ignore[no-untyped-def]
         counts[1] += used
         if not np.isfinite(loss):
             return LOAD
-        reason = ATTACHMENT
+        reason, missed = ATTACHMENT, 0.0
         if closed and not project_closure(body, root, result, closure, inner_frames):
             reason = CLOSURE
         else:
@@ -122,13 +123,10 @@ def transition(  # type: ignore[no-untyped-def]
             else:
                 flip_shape(result, new_shape[:last])
             rebuild(frames, new_shape, low, high, new_frames)
-            if landing:
-                good = attached_well(body, solids, new_frames[link])
-            else:
-                dx = new_frames[link, 0, 3] - target[0, 3]
-                dy = new_frames[link, 1, 3] - target[1, 3]
-                dz = new_frames[link, 2, 3] - target[2, 3]
-                good = dx * dx + dy * dy + dz * dz < HOVER_M * HOVER_M
+            dx, dy = new_frames[link, 0, 3] - target[0, 3], new_frames[link, 1, 3] - target[1, 3]
+            dz = new_frames[link, 2, 3] - target[2, 3]
+            missed = np.sqrt(dx * dx + dy * dy + dz * dz)
+            good = attached_well(body, solids, new_frames[link]) if landing else missed < HOVER_M
             if good:
                 held = sections_hold(body, new_frames, new_shape, holding, moments, bins)
                 if held and landing:
@@ -142,6 +140,8 @@ def transition(  # type: ignore[no-untyped-def]
                 refrozen = True  # once more, under the moments of the solution
                 copy2(result, inner)
                 continue
+        if missed > HOPELESS_M:
+            break
         # another start: straight, with the middle extension, then bent to either side of the pad's plane
         attempt += 1
         for i in range(size):
