@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -16,7 +16,7 @@ from onboard.resources import root
 from sim.three_bar.robot_file import Positive
 
 COURSES = ("flat_obstacle", "incline", "narrow", "low_clearance", "three_d")
-WORLD_COLUMNS = 16  # centre 3, half lengths 3, rotation 9 (rows, world from box), 1 if the row is an object
+WORLD_COLUMNS = 16  # centre 3, half lengths 3, rotation 9 (rows, world from box), friction (0: no object)
 WALL_HALF_U = 0.5
 WALL_HEIGHT_U = 4.0
 FLOOR_HALF_U = 60.0
@@ -111,12 +111,8 @@ class Scene:
             raise ValueError(f"scene {self.name!r} has {len(objects)} objects, more than {count} rows")
         out = np.zeros((count, WORLD_COLUMNS))
         for row, item in zip(out, objects, strict=False):
-            row[0:3], row[3:6], row[6:15], row[15] = item.centre, item.half, item.rotation.ravel(), 1.0
+            row[0:3], row[3:6], row[6:15], row[15] = item.centre, item.half, item.rotation.ravel(), self.friction
         return frozen(out)
-
-    def renamed(self, name: str) -> Scene:
-        """The same scene under another name."""
-        return replace(self, name=name)
 
 
 def box(centre: Triple, half: Triple) -> OrientedBox:
@@ -209,4 +205,4 @@ def signed_distance(points: Floats, world: Floats) -> Floats:
     q = np.abs(local) - world[:, 3:6]
     outside = np.linalg.norm(np.maximum(q, 0.0), axis=-1)
     distance = outside + np.minimum(q.max(axis=-1), 0.0)
-    return np.where(world[:, 15] > 0.5, distance, np.inf)
+    return np.where(world[:, 15] > 0.0, distance, np.inf)

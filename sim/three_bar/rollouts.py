@@ -32,7 +32,11 @@ class PlantRollouts:
         self._integration = mujoco.mjtState.mjSTATE_INTEGRATION
 
     def caps_over(self, snapshot: Snapshot, commands: Floats) -> Floats:
-        """Cap positions (M, T, 6, 3) [u] after each of T plant steps of commands (M, T, 6).
+        """Cap positions (M, T, 6, 3) [u] after each of T plant steps of commands (M, T, 6)."""
+        return self.states_over(snapshot, commands)[0]
+
+    def states_over(self, snapshot: Snapshot, commands: Floats) -> tuple[Floats, Floats]:
+        """Cap positions (M, T, 6, 3) and rest lengths (M, T, 6) [u] after each of T plant steps of commands (M, T, 6).
 
         Raises RobotFault when a rollout ends in non-finite states.
         """
@@ -51,4 +55,4 @@ class PlantRollouts:
         )
         if not np.isfinite(states).all():
             raise RobotFault("a plant rollout diverged")
-        return caps_from_poses(states[:, :, 1 : 1 + model.nq], spec.bodies.cap_distance_u / 2.0)
+        return caps_from_poses(states[:, :, 1 : 1 + model.nq], spec.bodies.cap_distance_u / 2.0), rests

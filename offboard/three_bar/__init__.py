@@ -1,0 +1,1 @@
+"""Offboard work for the three-bar robot: data, contact detection, learned dynamics, export, evaluation."""
