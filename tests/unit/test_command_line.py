@@ -11,14 +11,21 @@ import pytest
 
 from onboard.cli.catalog import SUBJECTS, VERBS, catalog
 from onboard.cli.config_reference import reference
+from onboard.cli.main import main
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def prestress(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def prestress(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "onboard.cli.main", *words], capture_output=True, text=True, check=False, cwd=ROOT, timeout=60
     )
+
+
+def test_a_shell_sees_status_and_line() -> None:
+    done = prestress("config", "check", "nobody")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("prestress: there is no robot named 'nobody'")
 
 
 def test_help_lists_every_verb_that_is_installed() -> None:
@@ -29,10 +36,11 @@ def test_help_lists_every_verb_that_is_installed() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(catalog()))
-def test_every_verb_has_help(name: str) -> None:
-    done = prestress(*name.split("."), "--help")
-    assert done.returncode == 0, done.stderr
-    assert "usage: prestress" in done.stdout
+def test_every_verb_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([*name.split("."), "--help"])
+    assert ended.value.code == 0
+    assert f"usage: prestress {name.replace('.', ' ')}" in capsys.readouterr().out
 
 
 def test_every_installed_verb_is_described() -> None:
@@ -59,12 +67,12 @@ def test_every_installed_verb_is_described() -> None:
         (["run", "manipulator", "--duration", "-1"], 2, "--duration"),
     ],
 )
-def test_errors_are_one_line_with_a_status(words: list[str], status: int, text: str) -> None:
-    done = prestress(*words)
-    assert done.returncode == status, done.stderr
-    assert text in done.stderr
-    assert done.stderr.startswith("prestress: ")
-    assert len(done.stderr.strip().splitlines()) == 1
+def test_errors_are_one_line_with_a_status(words: list[str], status: int, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == status
+    said = capsys.readouterr().err
+    assert text in said
+    assert said.startswith("prestress: ")
+    assert len(said.strip().splitlines()) == 1
 
 
 def test_json_is_one_object_on_the_last_line() -> None:
