@@ -102,12 +102,12 @@ class StrutFilter:
             dt_s = settings.nominal_dt_s
             self._vqf.updateGyr(gyro)
         else:
-            # Lost samples are bridged by the mean rate in steps of about the nominal spacing.
+            # A lost sample is replaced by the straight line between its neighbours.
             steps = max(1, round(dt_s / settings.nominal_dt_s))
-            rate = gyro if steps == 1 else 0.5 * (gyro + self._gyro)
-            scaled = rate * (dt_s / (steps * settings.nominal_dt_s))
-            for _ in range(steps):
-                self._vqf.updateGyr(scaled)
+            scale = dt_s / (steps * settings.nominal_dt_s)
+            for k in range(1, steps):
+                self._vqf.updateGyr(scale * (self._gyro + (k / steps) * (gyro - self._gyro)))
+            self._vqf.updateGyr(scale * gyro)
         self._level(acceleration, dt_s)
         self.t_s, self._gyro, self._turned = t_s, gyro, False
         if saturated:

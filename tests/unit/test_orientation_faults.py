@@ -1,0 +1,357 @@
+"""What strut orientation does with samples that are late, doubled, broken, frozen, saturated or weightless."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from onboard.errors import EstimationError
+from onboard.estimation.geometry import DiscGeometry
+from onboard.estimation.imu_checks import counts_si
+from onboard.estimation.orientation import VqfConfig, VqfOrientation
+from onboard.estimation.so3 import exp_so3
+from onboard.messages import ImuBatch, SensorFlag, frozen
+from tests.unit.orientation_support import G, sensor, still
+
+RATE_HZ = 100.0
+DT = 1.0 / RATE_HZ
+COUNT = counts_si("lsm6dsox", 4, 500)
+
+
+@pytest.fixture
+def spec():
+    return sensor(RATE_HZ)
+
+
+@pytest.fixture
+def rest(spec):
+    return DiscGeometry.of(spec.structure).rest_direction
+
+
+def upright(direction: np.ndarray) -> np.ndarray:
+    """A rotation (3, 3), sensor to world, that puts sensor z along `direction`."""
+    z = direction / np.linalg.norm(direction)
+    x = np.cross([0.0, 1.0, 0.0], z)
+    x /= np.linalg.norm(x)
+    return np.stack([x, np.cross(z, x), z], axis=1)
+
+
+def sample(strut: int, k: int, t_s: float, turn: np.ndarray, rate_world=(0.0, 0.0, 0.0), noise=None, **changes) -> ImuBatch:
+    """One sample of a strut in orientation `turn` that turns at `rate_world`; noise in counts (6,)."""
+    values = np.concatenate([turn.T @ [0.0, 0.0, G], turn.T @ np.asarray(rate_world)])
+    if noise is not None:
+        values = np.round(values / COUNT + noise) * COUNT
+    fields = {
+        "strut": strut,
+        "boot_id": 1,
+        "sequence": k,
+        "t_s": frozen([t_s]),
+        "acceleration_m_s2": frozen(values[None, :3]),
+        "rate_rad_s": frozen(values[None, 3:]),
+        "temperature_c": 25.0,
+        "flags": SensorFlag.NONE,
+        "received_s": t_s + 0.002,
+    }
+    return ImuBatch(**(fields | changes))
+
+
+def run_still(source: VqfOrientation, rest, seconds: float, start_s: float = 1.0, struts=range(4), rng=None) -> float:
+    """All struts at rest for a while; returns the time of the last sample."""
+    for k in range(round(seconds * RATE_HZ)):
+        for strut in struts:
+            noise = None if rng is None else rng.normal(0.0, 8.0, 6)
+            source.add(sample(strut, round(start_s * RATE_HZ) + k, start_s + k * DT, upright(rest[strut]), noise=noise))
+    return start_s + (k * DT)
+
+
+def test_an_upright_tower_is_seen_upright_with_its_headings(spec, rest) -> None:
+    source = VqfConfig().build(spec)
+    end_s = run_still(source, rest, 2.0, rng=np.random.default_rng(1))
+    seen = source.observe(end_s + 0.01)
+    assert seen.valid.all() and not seen.flags.any()
+    assert np.degrees(np.abs(seen.direction - rest)).max() < 0.3
+    assert np.abs(seen.age_s - 0.01).max() < 1e-9
+    assert np.abs(np.linalg.norm(seen.direction, axis=1) - 1.0).max() < 1e-9
+
+
+def test_the_azimuths_uncertainty_grows_and_the_inclinations_does_not(spec, rest) -> None:
+    source = VqfConfig(start_azimuth_sigma_deg=2.0, azimuth_walk_deg_per_sqrt_s=0.1).build(spec)
+    first = source.observe(run_still(source, rest, 1.0))
+    later = source.observe(run_still(source, rest, 20.0, start_s=2.0))
+    grown = np.degrees(np.sqrt(later.sigma_azimuth_rad**2 - first.sigma_azimuth_rad**2))
+    assert np.abs(grown - 0.1 * math.sqrt(20.0)).max() < 0.02
+    assert np.abs(later.sigma_inclination_rad - first.sigma_inclination_rad).max() < 1e-6
+
+
+def test_struts_that_never_spoke_are_missing_and_silent_ones_stale(spec, rest) -> None:
+    source = VqfConfig().build(spec)
+    end_s = run_still(source, rest, 1.0, struts=(0, 1, 2))
+    seen = source.observe(end_s + 0.01)
+    assert seen.flags.tolist() == [0, 0, 0, int(SensorFlag.MISSING)] and seen.valid.tolist() == [True, True, True, False]
+    late = source.observe(end_s + 1e-3 * spec.imu.max_age_ms + 0.01)
+    assert (late.flags[:3] == int(SensorFlag.STALE)).all() and not late.valid.any()
+
+
+def test_a_stranger_is_refused(spec, rest) -> None:
+    with pytest.raises(EstimationError, match="strut 4"):
+        VqfConfig().build(spec).add(sample(4, 0, 1.0, np.eye(3)))
+
+
+@pytest.mark.parametrize("value", (math.nan, math.inf))
+@pytest.mark.parametrize("field", ("acceleration_m_s2", "rate_rad_s", "t_s"))
+def test_not_a_number_is_refused_and_forgotten_a_hundred_samples_later(spec, rest, field: str, value: float) -> None:
+    clean, hurt = VqfConfig().build(spec), VqfConfig().build(spec)
+    turn, rate = upright(rest[0]), np.array([0.3, -0.2, 0.1])
+    for k in range(300):
+        t_s, now = 1.0 + k * DT, exp_so3(rate * k * DT) @ turn
+        good = sample(0, k, t_s, now, rate)
+        clean.add(good)
+        if k == 199:
+            hurt.add(replace(good, **{field: np.full_like(getattr(good, field), value)}))
+            assert hurt.observe(t_s).flags[0] & SensorFlag.NOT_FINITE
+        else:
+            hurt.add(good)
+    one, two = clean.observe(1.0 + 300 * DT), hurt.observe(1.0 + 300 * DT)
+    assert hurt.refused["not_finite"].tolist() == [1, 0, 0, 0]
+    assert np.abs(one.direction[0] - two.direction[0]).max() < 2e-4
+    assert two.valid[0]
+
+
+def test_a_stream_of_nothing_but_nan_goes_stale(spec, rest) -> None:
+    source = VqfConfig().build(spec)
+    end_s = run_still(source, rest, 1.0)
+    for k in range(50):
+        source.add(sample(2, 500 + k, end_s + (k + 1) * DT, np.eye(3), acceleration_m_s2=np.full((1, 3), math.nan)))
+    seen = source.observe(end_s + 50 * DT)
+    assert not seen.valid[2] and seen.flags[2] == int(SensorFlag.STALE | SensorFlag.NOT_FINITE)
+    assert np.isfinite(seen.direction).all()
+
+
+def test_doubled_late_and_impossible_samples_are_counted_and_change_nothing(spec, rest) -> None:
+    source = VqfConfig().build(spec)
+    end_s = run_still(source, rest, 1.0)
+    before = source.observe(end_s)
+    tilted = upright(np.array([0.5, 0.0, 0.8]))
+    source.add(sample(1, 199, end_s + DT, tilted))  # the sequence number of the last packet
+    source.add(sample(1, 300, end_s, tilted))  # the time of the last sample
+    source.add(sample(1, 301, end_s - 0.2, tilted))  # a burst of old data
+    source.add(sample(1, 302, end_s + 5.0, tilted, received_s=end_s + 0.01))  # from the future
+    after = source.observe(end_s)
+    refused = {reason: int(counts[1]) for reason, counts in source.refused.items()}
+    assert refused == {"not_finite": 0, "duplicate": 2, "old": 1, "future": 1}
+    assert np.array_equal(before.direction, after.direction)
+
+
+def test_a_reboot_starts_a_new_time_base_and_keeps_the_orientation(spec, rest) -> None:
+    source = VqfConfig().build(spec)
+    end_s = run_still(source, rest, 3.0)
+    before = source.observe(end_s)
+    # The board is back after 40 ms; its first times are guesses that lie before the last ones.
+    for k in range(20):
+        source.add(sample(1, k, end_s - 0.05 + k * DT, upright(rest[1]), boot_id=2))
+    seen = source.observe(end_s + 0.14)
+    assert source.refused["old"].sum() == 0
+    assert seen.valid[1] and np.abs(seen.direction[1] - before.direction[1]).max() < 1e-3
+    assert seen.sigma_azimuth_rad[1] > 1.5 * before.sigma_azimuth_rad[1]
+    assert seen.sigma_azimuth_rad[0] < 1.1 * before.sigma_azimuth_rad[0]
+
+
+def test_after_a_long_silence_the_filter_levels_at_once_and_keeps_the_heading(spec, rest) -> None:
+    source = VqfConfig().build(spec)
+    end_s = run_still(source, rest, 3.0)
+    # Meanwhile the strut was tilted by 15 degrees in its own vertical plane.
+    flat = np.array([-rest[0, 1], rest[0, 0], 0.0]) / math.hypot(rest[0, 0], rest[0, 1])
+    moved = exp_so3(math.radians(15.0) * flat) @ rest[0]
+    for k in range(5):
+        source.add(sample(0, 900 + k, end_s + 4.0 + k * DT, upright(moved)))
+    seen = source.observe(end_s + 4.05)
+    assert np.degrees(np.arccos(seen.direction[0] @ moved)) < 0.5
+    assert seen.sigma_azimuth_rad[0] > math.radians(4.0)
+
+
+def test_the_direction_is_carried_to_the_tick(spec, rest) -> None:
+    """A strut that turns at 2 rad/s, last sampled 30 ms before the tick."""
+    source = VqfConfig().build(spec)
+    rate, start = np.array([0.0, 0.0, 2.0]), upright(rest[0])
+    run_still(source, rest, 2.0, struts=(0,))
+    for k in range(100):
+        source.add(sample(0, 500 + k, 3.0 + k * DT, exp_so3(rate * k * DT) @ start, rate if k else np.zeros(3)))
+    for late_s in (0.0, 0.03):
+        seen = source.observe(3.0 + 99 * DT + late_s)
+        true = exp_so3(rate * (99 * DT + late_s)) @ rest[0]
+        assert np.degrees(np.arccos(min(1.0, float(seen.direction[0] @ true)))) < 0.5
+        assert np.abs(seen.rate_rad_s[0] - rate).max() < 0.02
+    assert seen.age_s[0] == pytest.approx(0.03)
+
+
+def test_headings_near_the_half_turn_average_across_it(spec, rest) -> None:
+    """Azimuths of +179 and -179 degrees meet at 180, not at 0."""
+    azimuth = np.degrees(np.arctan2(rest[:, 1], rest[:, 0]))
+    source = VqfConfig().build(spec)
+    rng = np.random.default_rng(3)
+    end_s = run_still(source, rest, 2.0, rng=rng)
+    got = np.degrees(np.arctan2(source.observe(end_s).direction[:, 1], source.observe(end_s).direction[:, 0]))
+    assert np.abs((got - azimuth + 180.0) % 360.0 - 180.0).max() < 1.0
+    unit = source._filters[0]
+    unit._rest_azimuth, unit._align_until_s, unit._align = math.pi - 1e-4, None, np.zeros(2)
+    for k in range(100):
+        turn = exp_so3(np.array([0.0, 0.0, math.radians((-1.0) ** k)])) @ upright(rest[0])
+        source.add(sample(0, 700 + k, end_s + (k + 1) * DT, turn))
+    unit.point()
+    assert abs(abs(math.atan2(unit.direction[1], unit.direction[0])) - math.pi) < math.radians(3.0)
+
+
+class TestFrozen:
+    """Healthy bus, dead sensor."""
+
+    def moving(self, source, rest, seconds: float, start_s: float, freeze=(), channel=None, struts=range(4), quiet=()) -> float:
+        """Struts that sway by a few degrees with sensor noise; channels of `freeze` repeat their first value."""
+        rng, held = np.random.default_rng(4), {}
+        for k in range(round(seconds * RATE_HZ)):
+            t_s = start_s + k * DT
+            angle = 0.05 * math.sin(6.0 * (t_s - start_s))
+            rate = np.array([0.05 * 6.0 * math.cos(6.0 * (t_s - start_s)), 0.0, 0.0])
+            for strut in struts:
+                sways = strut not in quiet
+                turn = exp_so3(np.array([angle if sways else 0.0, 0.0, 0.0])) @ upright(rest[strut])
+                noise = rng.normal(0.0, 2.0, 6) if sways else np.zeros(6)
+                batch = sample(strut, round(t_s * RATE_HZ), t_s, turn, rate if sways else np.zeros(3), noise=noise)
+                if strut in freeze:
+                    values = np.concatenate([batch.acceleration_m_s2[0], batch.rate_rad_s[0]])
+                    first = held.setdefault(strut, values.copy())
+                    where = slice(None) if channel is None else channel
+                    values[where] = first[where]
+                    batch = sample(
+                        strut, round(t_s * RATE_HZ), t_s, turn, acceleration_m_s2=values[None, :3], rate_rad_s=values[None, 3:]
+                    )
+                source.add(batch)
+            source.observe(t_s)
+        return t_s
+
+    @pytest.mark.parametrize("channel", (0, 2, 4))
+    def test_one_axis_that_stands_still_while_others_move_is_found_within_half_a_second(self, spec, rest, channel: int) -> None:
+        source = VqfConfig().build(spec)
+        self.moving(source, rest, 1.0, 1.0)
+        seen = source.observe(self.moving(source, rest, 0.49, 2.0, freeze=(1,), channel=channel) + 0.001)
+        assert seen.flags.tolist() == [0, int(SensorFlag.FROZEN), 0, 0] and seen.valid.tolist() == [True, False, True, True]
+
+    def test_a_payload_that_repeats_while_neighbours_move_is_found_within_half_a_second(self, spec, rest) -> None:
+        source = VqfConfig().build(spec)
+        self.moving(source, rest, 1.0, 1.0)
+        seen = source.observe(self.moving(source, rest, 0.49, 2.0, freeze=(3,)) + 0.001)
+        assert seen.flags.tolist() == [0, 0, 0, int(SensorFlag.FROZEN)] and not seen.valid[3]
+
+    def test_a_strut_that_thaws_is_level_and_valid_again_with_a_doubtful_heading(self, spec, rest) -> None:
+        source = VqfConfig().build(spec)
+        self.moving(source, rest, 1.0, 1.0)
+        before = source.observe(self.moving(source, rest, 3.0, 2.0, freeze=(3,)))
+        seen = source.observe(self.moving(source, rest, 0.5, 5.0))
+        assert seen.valid.all() and not seen.flags.any()
+        assert np.degrees(np.abs(seen.direction[3] - rest[3])).max() < 5.0
+        assert seen.sigma_azimuth_rad[3] > before.sigma_azimuth_rad[0]
+
+    def test_quiet_coarse_sensors_at_rest_raise_no_alarm(self, spec, rest) -> None:
+        source = VqfConfig().build(spec)
+        end_s = run_still(source, rest, 3.0)  # no noise at all: every channel is constant
+        seen = source.observe(end_s)
+        assert not seen.flags.any() and seen.valid.all()
+
+    def test_a_coarse_sensor_that_toggles_by_one_of_its_steps_raises_no_alarm(self, spec, rest) -> None:
+        """Resolution 16 times coarser than the file's: at rest one channel flips between two values, the others are constant."""
+        source = VqfConfig().build(spec)
+        for k in range(300):
+            for strut in range(4):
+                noise = np.zeros(6)
+                noise[1] = 16.0 * (k % 2)
+                source.add(sample(strut, k, 1.0 + k * DT, upright(rest[strut]), noise=noise))
+            assert not source.observe(1.0 + k * DT).flags.any()
+
+    def test_a_coarse_arm_that_comes_to_rest_raises_no_alarm(self, spec, rest) -> None:
+        source = VqfConfig().build(spec)
+        end_s = self.moving(source, rest, 1.0, 1.0)
+        for k in range(200):
+            for strut in range(4):
+                source.add(sample(strut, 1000 + k, end_s + (k + 1) * DT, upright(rest[strut])))
+            seen = source.observe(end_s + (k + 1) * DT)
+            # While the window still holds both movement and a channel's last value, no channel of it is constant.
+            assert not seen.flags.any()
+
+
+def test_saturation_is_flagged_and_widens_the_sigmas(spec, rest) -> None:
+    source = VqfConfig().build(spec)
+    end_s = run_still(source, rest, 1.0)
+    before = source.observe(end_s)
+    full = 32767.0 * COUNT
+    for k in range(10):
+        source.add(sample(2, 500 + k, end_s + (k + 1) * DT, upright(rest[2]), rate_rad_s=np.array([[0.0, full[4], 0.0]])))
+    seen = source.observe(end_s + 10 * DT)
+    assert seen.flags.tolist() == [0, 0, int(SensorFlag.SATURATED), 0]
+    assert seen.sigma_inclination_rad[2] > 2.0 * before.sigma_inclination_rad[2]
+    assert seen.sigma_azimuth_rad[2] > 1.2 * before.sigma_azimuth_rad[2]
+
+
+def test_weightless_turning_goes_on_by_gyroscope_and_is_flagged(spec, rest) -> None:
+    """Acceleration 0 for two seconds while the strut turns by 60 degrees."""
+    source = VqfConfig().build(spec)
+    end_s, rate, start = run_still(source, rest, 3.0), np.array([0.0, math.radians(30.0), 0.0]), upright(rest[0])
+    before = source.observe(end_s)
+    for k in range(1, 201):
+        turn = exp_so3(rate * k * DT) @ start
+        source.add(sample(0, 900 + k, end_s + k * DT, turn, rate, acceleration_m_s2=np.zeros((1, 3))))
+    seen = source.observe(end_s + 200 * DT)
+    assert np.isfinite(seen.direction).all() and seen.flags[0] == int(SensorFlag.FREE_FALL) and seen.valid[0]
+    assert np.degrees(np.arccos(seen.direction[0] @ (exp_so3(rate * 2.0) @ rest[0]))) < 1.0
+    assert seen.sigma_inclination_rad[0] > 1.5 * before.sigma_inclination_rad[0]
+
+
+def test_a_strut_that_starts_weightless_is_finite(spec, rest) -> None:
+    source = VqfConfig().build(spec)
+    for k in range(100):
+        source.add(sample(0, k, 1.0 + k * DT, np.eye(3), acceleration_m_s2=np.zeros((1, 3))))
+    seen = source.observe(2.0)
+    assert np.isfinite(seen.direction).all() and seen.flags[0] & SensorFlag.FREE_FALL
+
+
+def test_a_vertical_first_sample_is_finite_and_its_heading_waits(spec, rest) -> None:
+    source = VqfConfig().build(spec)
+    source.add(sample(0, 0, 1.0, np.eye(3)))
+    seen = source.observe(1.01)
+    assert np.abs(seen.direction[0] - [0.0, 0.0, 1.0]).max() < 1e-9
+    assert seen.sigma_azimuth_rad[0] == pytest.approx(math.pi)
+
+
+def test_a_bus_error_of_the_board_stays_on_the_strut(spec, rest) -> None:
+    source = VqfConfig().build(spec)
+    end_s = run_still(source, rest, 1.0)
+    source.add(sample(1, 700, end_s + DT, upright(rest[1]), flags=SensorFlag.BUS_ERROR))
+    assert source.observe(end_s + DT).flags.tolist() == [0, int(SensorFlag.BUS_ERROR), 0, 0]
+    source.add(sample(1, 701, end_s + 2 * DT, upright(rest[1])))
+    assert not source.observe(end_s + 2 * DT).flags.any()
+
+
+def test_batches_and_single_samples_give_the_same_bits(spec, rest) -> None:
+    one, two = VqfConfig().build(spec), VqfConfig().build(spec)
+    for k in range(100):
+        pair = still(0, k, 1.0 + 2 * k * DT, direction=[0.0, 0.6, 0.8])
+        one.add(pair)
+        for i in range(2):
+            two.add(_single(pair, i, 2 * k + i))
+    a, b = one.observe(4.0), two.observe(4.0)
+    assert a.direction.tobytes() == b.direction.tobytes()
+
+
+def _single(batch: ImuBatch, i: int, sequence: int) -> ImuBatch:
+    return ImuBatch(
+        strut=batch.strut,
+        boot_id=batch.boot_id,
+        sequence=sequence,
+        t_s=batch.t_s[i : i + 1],
+        acceleration_m_s2=batch.acceleration_m_s2[i : i + 1],
+        rate_rad_s=batch.rate_rad_s[i : i + 1],
+        temperature_c=batch.temperature_c,
+        flags=batch.flags,
+        received_s=batch.received_s,
+    )
