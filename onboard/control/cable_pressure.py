@@ -25,7 +25,8 @@ class CablePressureConfig(Section, frozen=True):
     """[controller] type "cable_pressure_pi". Defaults were tuned on the MuJoCo plant (docs/safety.md, "How it is driven").
 
     proportional_pa_per_m, integral_pa_per_m_s: pressure per reachable length error; a cable that is too long pulls harder.
-    axial_gain: how much more for the part of the error that is the same around the ring, twisting and stretching.
+    axial_gain: how much more for the part of the error that is the same around the ring, twisting and stretching. trust_m:
+    length errors whose standard deviation, by the estimate's covariance, is above this are acted on less and less.
     damping_pa_s_per_m: per reachable length rate. stiffness_pa_per_m: what bending takes, for the feed-forward; 0 feeds the
     taught pressures forward as they are. goal_speed_m_per_s: of the fastest cable on the way to a new goal; no move is
     quicker than shortest_move_s. lag_s: the arm may follow that far behind before it counts as an error. deadband_m: RMS
@@ -38,8 +39,9 @@ class CablePressureConfig(Section, frozen=True):
     integral_pa_per_m_s: Annotated[float, Meta(ge=0.0, le=1e9)] = 1.2e7
     stiffness_pa_per_m: Annotated[float, Meta(ge=0.0, le=1e9)] = 7.0e6
     axial_gain: Annotated[float, Meta(ge=0.0, le=1e3)] = 6.0
+    trust_m: Annotated[float, Meta(gt=0.0, le=10.0)] = 0.003
     damping_pa_s_per_m: Annotated[float, Meta(ge=0.0, le=1e9)] = 5.0e5
-    goal_speed_m_per_s: Annotated[float, Meta(gt=0.0, le=10.0)] = 0.02
+    goal_speed_m_per_s: Annotated[float, Meta(gt=0.0, le=10.0)] = 0.05
     shortest_move_s: Annotated[float, Meta(ge=0.0, le=60.0)] = 1.0
     lag_s: Annotated[float, Meta(ge=0.0, le=10.0)] = 0.5
     deadband_m: Annotated[float, Meta(ge=0.0, le=0.1)] = 0.00003
@@ -97,13 +99,14 @@ class CablePressureControl:
         basis = self._space.basis(estimate)
         share = self._progress(t_s)
         wanted = self._from_length + self._progress(t_s - self._config.lag_s) * (goal.cable_length_m - self._from_length)
-        error = self._space.project(basis, length - wanted)
+        trust = self._space.trust(basis, estimate, self._config.trust_m)
+        error = self._space.weigh(basis, trust, length - wanted)
         self._measure_rate(length, dt_s)
         config = self._config
         forward = self._from_pressure + share * (self._goal_pressure - self._from_pressure)
         direct = config.proportional_pa_per_m * self._weigh(error)
         if config.damping_pa_s_per_m > 0.0:
-            direct += config.damping_pa_s_per_m * self._space.project(basis, self._rate)
+            direct += config.damping_pa_s_per_m * self._space.weigh(basis, trust, self._rate)
         step = self._integrable(estimate) * config.integral_pa_per_m_s * dt_s * self._weigh(self._beyond_deadband(error))
         integral = np.clip(self._integral + step, -config.integral_limit_pa, config.integral_limit_pa)
         asked = forward + (direct + integral)[self._cylinders]
@@ -136,7 +139,9 @@ class CablePressureControl:
         """
         if self._config.stiffness_pa_per_m == 0.0:
             return goal.pressure_pa
-        bent = self._space.project(self._space.basis(estimate), goal.cable_length_m - self._upright_m)
+        basis = self._space.basis(estimate)
+        trust = self._space.trust(basis, estimate, self._config.trust_m)
+        bent = self._space.weigh(basis, trust, goal.cable_length_m - self._upright_m)
         taught = np.zeros(self._cables)
         taught[self._cylinders] = goal.pressure_pa
         forward: Floats = self._axial(taught) - self._config.stiffness_pa_per_m * (bent - self._axial(bent))

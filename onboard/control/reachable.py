@@ -47,6 +47,25 @@ class ReachableSpace:
         kept: Floats = u * (s > _RANK * s[:, :1])[:, None, :]
         return kept
 
+    def trust(self, basis: Floats, estimate: PoseEstimate, scale_m: float) -> Floats:
+        """How far to believe reachable length changes (3M, 3M): scale^2 (scale^2 + their covariance)^-1, between 0 and 1.
+
+        Inclinations say little about some shapes, such as neighbouring modules bent to opposite sides, while the tip's
+        place is well known. What the covariance calls vague is weighed down, the rest is left as it is.
+        """
+        modules, cables = self._modules, self._cables
+        jacobian = estimate.cable_jacobian.reshape(modules, cables, 6 * modules)
+        by_pose = (basis.transpose(0, 2, 1) @ jacobian).reshape(FREEDOMS * modules, 6 * modules)
+        variance = by_pose @ estimate.covariance @ by_pose.T / scale_m**2
+        return np.asarray(np.linalg.inv(np.eye(len(variance)) + variance), dtype=np.float64)
+
+    def weigh(self, basis: Floats, trust: Floats, length_m: Floats) -> Floats:
+        """The reachable part of length changes (C,) [m], each as far as it is trusted."""
+        by_module = length_m.reshape(self._modules, self._cables, 1)
+        shape = trust @ (basis.transpose(0, 2, 1) @ by_module).reshape(-1)
+        weighed: Floats = (basis @ shape.reshape(self._modules, FREEDOMS, 1)).reshape(-1)
+        return weighed
+
     def project(self, basis: Floats, length_m: Floats) -> Floats:
         """The reachable part of length changes (C,) [m]."""
         by_module = length_m.reshape(self._modules, self._cables, 1)
