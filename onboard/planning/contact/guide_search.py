@@ -163,15 +163,20 @@ def shortest_path(  # type: ignore[no-untyped-def]
                 step += weights[5] * scale * crossing / history
             bent = 0.0
             if remembered > 0 and weights[4] > 0.0:
-                # both directions in the tangent plane of the new voxel
-                before = past[0, 0] * mx + past[0, 1] * my + past[0, 2] * mz
+                # both directions in the tangent plane of the new voxel; a step straight off the surface has none, and
+                # must not make the path forget where it was heading
                 after = ux * mx + uy * my + uz * mz
-                ax, ay, az = past[0, 0] - before * mx, past[0, 1] - before * my, past[0, 2] - before * mz
                 bx, by, bz = ux - after * mx, uy - after * my, uz - after * mz
-                sizes = np.sqrt((ax * ax + ay * ay + az * az) * (bx * bx + by * by + bz * bz))
                 angle = 0.0
-                if sizes > 1e-6:
-                    angle = np.arccos(min(1.0, max(-1.0, (ax * bx + ay * by + az * bz) / sizes)))
+                for k in range(remembered):
+                    before = past[k, 0] * mx + past[k, 1] * my + past[k, 2] * mz
+                    ax, ay, az = past[k, 0] - before * mx, past[k, 1] - before * my, past[k, 2] - before * mz
+                    size_before = ax * ax + ay * ay + az * az
+                    if size_before > 0.05:
+                        sizes = np.sqrt(size_before * (bx * bx + by * by + bz * bz))
+                        if sizes > 1e-3:
+                            angle = np.arccos(min(1.0, max(-1.0, (ax * bx + ay * by + az * bz) / sizes)))
+                        break
                 bent = turning_history(turned[label], angle)
                 step += weights[4] * scale * (BEND_SLOPE * bent + max(bent - BEND_KNEE_RAD, 0.0) ** 2)
             candidate = cost[label] + step
