@@ -103,6 +103,10 @@ class Supervisor:
             self.epoch = (self.epoch + 1) % EPOCH_MODULUS
         return self._go(t_s, row.target, Fault.STOP_REQUEST if event is Event.STOP else None, "", event)
 
+    def heed_epoch(self, epoch: int) -> None:
+        """A board reports `epoch`: the next arm epoch will be greater, even if this computer's clock was set back."""
+        self.epoch = max(self.epoch, epoch % EPOCH_MODULUS) if self.state is State.DISARMED else self.epoch
+
     def notices(self) -> list[Notice]:
         """Warnings since the last call, oldest first."""
         out, self._notices = self._notices, []
