@@ -19,17 +19,13 @@ if TYPE_CHECKING:
 
 
 class DiscGradientConfig(Section, frozen=True):
-    """[estimator] type "disc_gradient". The paper's gains are not public; these came out of a sweep (docs/estimation.md).
+    """[estimator] type "disc_gradient": the paper's. Its gains are not public; these come from a sweep (docs/estimation.md)."""
 
-    position_gain and rotation_gain scale the step by q [m] and omega [rad]; weight_length [1/m^2] and weight_cosine are the
-    paper's lambda_l and lambda_z; steps: gradient steps a tick (the paper takes one).
-    """
-
-    position_gain: Annotated[float, Meta(gt=0.0, le=1e3)] = 0.1
-    rotation_gain: Annotated[float, Meta(gt=0.0, le=1e3)] = 5.0
-    weight_length: Annotated[float, Meta(gt=0.0, le=1e6)] = 1.0
-    weight_cosine: Annotated[float, Meta(ge=0.0, le=1e6)] = 0.05
-    steps: Annotated[int, Meta(ge=1, le=100)] = 1
+    position_gain: Annotated[float, Meta(gt=0.0, le=1e3, description="step by q [m] per unit of gradient")] = 0.17
+    rotation_gain: Annotated[float, Meta(gt=0.0, le=1e3, description="step by omega [rad] per unit of gradient")] = 3.8
+    weight_length: Annotated[float, Meta(gt=0.0, le=1e6, description="the paper's lambda_l [1/m^2]")] = 1.0
+    weight_cosine: Annotated[float, Meta(ge=0.0, le=1e6, description="the paper's lambda_z")] = 0.12
+    steps: Annotated[int, Meta(ge=1, le=100, description="gradient steps a tick; the paper takes one")] = 1
 
     def build(self, spec: RobotSpec) -> Layered:
         """The estimator of this robot."""

@@ -23,41 +23,48 @@ from onboard.messages import EstimateFlag, Floats, PoseEstimate, SensorFlag, Str
 if TYPE_CHECKING:
     from onboard.robot import RobotSpec
 
-Degrees = Annotated[float, Meta(gt=0.0, le=180.0)]
 MIN_STRUTS = 2  # a module with fewer coasts
-SmallLength = Annotated[float, Meta(gt=0.0, le=0.1)]
 
 
 class DiscMapConfig(Section, frozen=True):
-    """[estimator] type "disc_map". Defaults were tuned on the simulator of errors (docs/estimation.md); sigmas are 1 sigma.
+    """[estimator] type "disc_map": the default. Tuned on the simulator of errors (docs/estimation.md); sigmas are one sigma."""
 
-    mode: "direction" uses inclination and azimuth, "inclination" gravity alone. memory_s: over how long readings are
-    averaged; gyros carry the estimate meanwhile, 0 looks at each tick alone. length_sigma_m: strut lengths and joint
-    positions. warp_sigma_m: amplitude by which a ring leaves its plane. warped_sigmas: alternating residual of a module's
-    struts beyond which WARPED is raised. twist_sigma_deg, bend_sigma_deg: prior of a module's rotation around the upright
-    one. inclination_floor_deg, azimuth_floor_deg: what sensors do not know about themselves (mounting, joints). huber_sigmas:
-    residuals beyond count linearly. drift_correlation_s: how long the pose's own azimuth error stays the same. coast_s: how
-    slowly a module without readings goes straight. inconsistent_sigmas, inconsistent_after_s: when a strut is left out.
-    start_iterations: of Levenberg-Marquardt at start and on recovery. recover_sigmas: mean normalised residual of the tower
-    beyond which the pose is solved anew.
-    """
-
-    mode: Literal["direction", "inclination"] = "direction"
-    memory_s: Annotated[float, Meta(ge=0.0, le=5.0)] = 0.25
-    length_sigma_m: SmallLength = 0.002
-    warp_sigma_m: SmallLength = 0.003
-    warped_sigmas: Annotated[float, Meta(gt=0.0, le=100.0)] = 1.0
-    twist_sigma_deg: Degrees = 5.0
-    bend_sigma_deg: Degrees = 25.0
-    inclination_floor_deg: Annotated[float, Meta(ge=0.0, le=20.0)] = 0.5
-    azimuth_floor_deg: Annotated[float, Meta(ge=0.0, le=45.0)] = 0.5
-    huber_sigmas: Annotated[float, Meta(ge=0.5, le=100.0)] = 2.5
-    drift_correlation_s: Annotated[float, Meta(ge=0.0, le=600.0)] = 5.0
-    inconsistent_sigmas: Annotated[float, Meta(ge=1.0, le=100.0)] = 6.0
-    inconsistent_after_s: Annotated[float, Meta(gt=0.0, le=60.0)] = 0.5
-    coast_s: Annotated[float, Meta(gt=0.0, le=600.0)] = 10.0
-    start_iterations: Annotated[int, Meta(ge=1, le=200)] = 30
-    recover_sigmas: Annotated[float, Meta(ge=1.0, le=1000.0)] = 8.0
+    mode: Annotated[
+        Literal["direction", "inclination"],
+        Meta(description="what is measured: inclination and drifting azimuth, or gravity alone"),
+    ] = "direction"
+    memory_s: Annotated[
+        float,
+        Meta(ge=0.0, le=5.0, description="over how long readings are averaged while gyros carry the pose; 0: each tick alone"),
+    ] = 0.4
+    length_sigma_m: Annotated[float, Meta(gt=0.0, le=0.1, description="of strut lengths and joint positions")] = 0.002
+    warp_sigma_m: Annotated[float, Meta(gt=0.0, le=0.1, description="amplitude by which a ring leaves its plane")] = 0.003
+    warped_sigmas: Annotated[
+        float, Meta(gt=0.0, le=100.0, description="alternating residual of a module's struts beyond which its ring is not flat")
+    ] = 1.0
+    twist_sigma_deg: Annotated[float, Meta(gt=0.0, le=180.0, description="prior of a module's twist around the upright one")] = (
+        6.0
+    )
+    bend_sigma_deg: Annotated[float, Meta(gt=0.0, le=180.0, description="prior of a module's bend, each way")] = 25.0
+    inclination_floor_deg: Annotated[
+        float, Meta(ge=0.0, le=20.0, description="what sensors do not know about themselves: mounting, joints")
+    ] = 0.5
+    azimuth_floor_deg: Annotated[float, Meta(ge=0.0, le=45.0, description="the same for the azimuth")] = 0.5
+    huber_sigmas: Annotated[float, Meta(ge=0.5, le=100.0, description="residuals beyond this count linearly")] = 2.5
+    drift_correlation_s: Annotated[
+        float, Meta(ge=0.0, le=600.0, description="how long the pose's own azimuth error stays the same when drift is learnt")
+    ] = 2.0
+    coast_s: Annotated[float, Meta(gt=0.0, le=600.0, description="how slowly a module without readings relaxes to straight")] = (
+        10.0
+    )
+    inconsistent_sigmas: Annotated[
+        float, Meta(ge=1.0, le=100.0, description="average residual beyond which a strut is left out")
+    ] = 6.0
+    inconsistent_after_s: Annotated[float, Meta(gt=0.0, le=60.0, description="time constant of that average")] = 0.5
+    start_iterations: Annotated[int, Meta(ge=1, le=200, description="of Levenberg-Marquardt at start and on recovery")] = 30
+    recover_sigmas: Annotated[
+        float, Meta(ge=1.0, le=1000.0, description="mean residual of the tower beyond which the pose is solved anew")
+    ] = 8.0
 
     def build(self, spec: RobotSpec) -> DiscMap:
         """The estimator of this robot."""

@@ -24,22 +24,22 @@ FREE_FALL_FLAG_S = 0.1
 
 
 class VqfConfig(Section, frozen=True):
-    """[orientation] type "vqf": gyroscope and accelerometer fusion of one strut each.
+    """[orientation] type "vqf": gyroscope and accelerometer fused for each strut by itself; the heading comes from start-up."""
 
-    tau_s: VQF's time constant of the accelerometer correction. gate_m_s2: samples whose norm is further from gravity do not
-    level. relevel_gap_s: after a longer silence the filter levels anew. align_s: over which the heading is set against the
-    upright tower at start-up. inclination_sigma_deg: at rest. start_azimuth_sigma_deg: of that first heading.
-    azimuth_walk_deg_per_sqrt_s: drift. gap_azimuth_sigma_deg: added by a reboot, a long silence or frozen samples.
-    """
-
-    tau_s: Annotated[float, Meta(ge=0.1, le=60.0)] = 3.0
-    gate_m_s2: Annotated[float, Meta(ge=0.5, le=50.0)] = 5.0
-    relevel_gap_s: Annotated[float, Meta(ge=0.05, le=10.0)] = 0.5
-    align_s: Annotated[float, Meta(ge=0.0, le=10.0)] = 1.0
-    inclination_sigma_deg: Annotated[float, Meta(gt=0.0, le=20.0)] = 0.5
-    start_azimuth_sigma_deg: Annotated[float, Meta(gt=0.0, le=90.0)] = 2.0
-    azimuth_walk_deg_per_sqrt_s: Annotated[float, Meta(ge=0.0, le=10.0)] = 0.1
-    gap_azimuth_sigma_deg: Annotated[float, Meta(ge=0.0, le=90.0)] = 5.0
+    tau_s: Annotated[float, Meta(ge=0.1, le=60.0, description="VQF's time constant of levelling by accelerometer")] = 3.0
+    gate_m_s2: Annotated[float, Meta(ge=0.5, le=50.0, description="samples whose norm is further from gravity do not level")] = (
+        5.0
+    )
+    relevel_gap_s: Annotated[float, Meta(ge=0.05, le=10.0, description="after a longer silence the strut is levelled anew")] = 0.5
+    align_s: Annotated[
+        float, Meta(ge=0.0, le=10.0, description="time at start-up over which headings are set against the upright tower")
+    ] = 1.0
+    inclination_sigma_deg: Annotated[float, Meta(gt=0.0, le=20.0, description="of a strut at rest")] = 0.5
+    start_azimuth_sigma_deg: Annotated[float, Meta(gt=0.0, le=90.0, description="of the first heading")] = 2.0
+    azimuth_walk_deg_per_sqrt_s: Annotated[float, Meta(ge=0.0, le=10.0, description="drift of the heading")] = 0.1
+    gap_azimuth_sigma_deg: Annotated[
+        float, Meta(ge=0.0, le=90.0, description="doubt that a reboot, a long silence or frozen samples add")
+    ] = 5.0
 
     def build(self, spec: RobotSpec) -> VqfOrientation:
         """The source of strut directions of this robot."""
