@@ -29,7 +29,7 @@ AXIS_LIMIT_U = 0.6  # distance of rod axes above which rods do not see each othe
 NODE_BASE = 9
 CONTACT_WIDTH = 10
 SELF_WIDTH = 2
-EDGE_BASE, EDGE_CABLE, EDGE_RODS = 6, 7, 9
+EDGE_BASE, EDGE_CABLE, EDGE_RODS = 9, 7, 9  # base: vector, length, closing speed, which of the four kinds
 EDGE_WIDTH = EDGE_BASE + EDGE_CABLE + EDGE_RODS
 
 
@@ -144,6 +144,8 @@ class FeatureMaker(torch.nn.Module):
         self.register_buffer("senders", torch.tensor(graph.senders), persistent=False)
         self.register_buffer("receivers", torch.tensor(graph.receivers), persistent=False)
         self.register_buffer("cable", torch.tensor(graph.cable), persistent=False)
+        kind = torch.nn.functional.one_hot(torch.tensor(graph.kind), 4).float().unsqueeze(1)
+        self.register_buffer("kind", kind, persistent=False)
         self.register_buffer("along", torch.tensor(graph.along)[:, None, None], persistent=False)
         apart = graph.apart
         self.register_buffer("half_a", torch.tensor(graph.receivers[0:apart:2]), persistent=False)
@@ -207,7 +209,7 @@ class FeatureMaker(torch.nn.Module):
         speed = v.index_select(0, self.senders) - v.index_select(0, self.receivers)
         length = safe_norm(vector)
         closing = dot(speed, vector) / length
-        base = torch.cat([vector, length, closing, torch.zeros_like(length)], dim=-1)
+        base = torch.cat([vector, length, closing, self.kind.expand(-1, p.shape[1], -1)], dim=-1)
         driven = self.cable.shape[0]
         cable_rest = rest.index_select(1, self.cable).unsqueeze(-1)
         stretch = length[:driven] - self.cable_offset_u - cable_rest  # (3, 12, M, 1): start, middle, end

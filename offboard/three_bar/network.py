@@ -51,8 +51,8 @@ class GraphCore(nn.Module):
         d, graph = settings.latent, maker.graph
         self.steps, self.contact_edges = settings.message_steps, settings.contact_edges
         self.encode = nn.Sequential(nn.Linear(maker.node_width, d), nn.ReLU(), nn.Linear(d, d), nn.LayerNorm(d))
-        self.kind = nn.Parameter(0.1 * torch.randn(settings.message_steps, 4, d))
-        self.ends = nn.ModuleList(nn.Linear(d, 2 * d, bias=False) for _ in range(self.steps))
+        self.sending = nn.ModuleList(nn.Linear(d, d, bias=False) for _ in range(self.steps))
+        self.receiving = nn.ModuleList(nn.Linear(d, d, bias=False) for _ in range(self.steps))
         self.edge = nn.ModuleList(nn.Linear(EDGE_WIDTH, d) for _ in range(self.steps))
         self.gathered = nn.ModuleList(nn.Linear(d, d, bias=False) for _ in range(self.steps))
         self.own = nn.ModuleList(nn.Linear(d, d) for _ in range(self.steps))
@@ -69,18 +69,18 @@ class GraphCore(nn.Module):
         for edge, node in enumerate(graph.receivers):
             incidence[node, edge] = 1.0
         self.register_buffer("incidence", incidence, persistent=False)
-        self.register_buffer("senders", torch.tensor(graph.senders), persistent=False)
-        self.register_buffer("receivers", torch.tensor(graph.receivers), persistent=False)
-        self.register_buffer("kinds", torch.tensor(graph.kind), persistent=False)
+        ends = torch.zeros(len(graph.receivers), 12)
+        for edge, (sender, receiver) in enumerate(zip(graph.senders, graph.receivers, strict=True)):
+            ends[edge, sender] = ends[edge, 6 + receiver] = 1.0
+        self.register_buffer("ends_of_edge", ends, persistent=False)
 
     def forward(self, f: Features) -> Tensor:
         """(6, M, 6) from features."""
         h = self.encode(f.node)
-        d = h.shape[-1]
         for k in range(self.steps):
-            ends = self.ends[k](h)
-            message = ends[..., :d].index_select(0, self.senders) + ends[..., d:].index_select(0, self.receivers)
-            message = torch.relu(message + self.edge[k](f.edge) + self.kind[k].index_select(0, self.kinds).unsqueeze(1))
+            ends = torch.cat([self.sending[k](h), self.receiving[k](h)], dim=0)
+            message = torch.matmul(self.ends_of_edge, ends.flatten(1)).view(-1, *h.shape[1:])
+            message = torch.relu(message + self.edge[k](f.edge))
             total = torch.matmul(self.incidence, message.flatten(1)).view(h.shape)
             new = self.own[k](h) + self.gathered[k](total)
             if self.contact_edges:

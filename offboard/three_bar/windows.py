@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from offboard.three_bar.dataset import DataError, Shard
+from onboard.models.strut_dynamics import nearest_rows
 
 VELOCITY_STEPS = 4
 WORLD_NEAREST = 6
@@ -29,17 +30,6 @@ class Batch:
     velocity: Tensor
     rest: Tensor
     world: Tensor
-
-
-def nearest_rows(world: np.ndarray, point: np.ndarray, rows: int) -> np.ndarray:
-    """The `rows` objects (B, rows, 16) of worlds (B, K, 16) that are nearest to points (B, 3), floor included."""
-    offset = point[:, None] - world[..., 0:3]
-    rotation = world[..., 6:15].reshape(*world.shape[:2], 3, 3)
-    q = np.abs(np.einsum("bki,bkij->bkj", offset, rotation)) - world[..., 3:6]
-    distance = np.linalg.norm(np.maximum(q, 0.0), axis=-1) + np.minimum(q.max(axis=-1), 0.0)
-    distance = np.where(world[..., 15] > 0.0, distance, np.inf)
-    order = np.argsort(distance, axis=1, kind="stable")[:, :rows]
-    return np.take_along_axis(world, order[..., None], axis=1)
 
 
 class Windows:

@@ -28,7 +28,8 @@ from offboard.three_bar.dataset import (
 )
 from offboard.three_bar.episodes import DRIVES, run_episode
 from offboard.three_bar.terrains import TERRAINS, TRAINING_COURSES, random_ground
-from offboard.three_bar.windows import Windows, hermite, nearest_rows
+from offboard.three_bar.windows import Windows, hermite
+from onboard.models.strut_dynamics import nearest_rows
 
 SMALL = CollectSettings(seed=3, episodes=11, seconds=3.0, drives=("bang", "primitives"), terrains=("flat", "walls"))
 

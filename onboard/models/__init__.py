@@ -1,0 +1,1 @@
+"""Learned models on board: manifests, sessions, and dynamics that planners roll out."""
