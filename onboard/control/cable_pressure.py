@@ -39,11 +39,11 @@ class CablePressureConfig(Section, frozen=True):
     integral_pa_per_m_s: Annotated[float, Meta(ge=0.0, le=1e9)] = 1.2e7
     stiffness_pa_per_m: Annotated[float, Meta(ge=0.0, le=1e9)] = 7.0e6
     axial_gain: Annotated[float, Meta(ge=0.0, le=1e3)] = 6.0
-    trust_m: Annotated[float, Meta(gt=0.0, le=10.0)] = 0.003
+    trust_m: Annotated[float, Meta(gt=0.0, le=10.0)] = 0.002
     damping_pa_s_per_m: Annotated[float, Meta(ge=0.0, le=1e9)] = 5.0e5
-    goal_speed_m_per_s: Annotated[float, Meta(gt=0.0, le=10.0)] = 0.05
+    goal_speed_m_per_s: Annotated[float, Meta(gt=0.0, le=10.0)] = 0.06
     shortest_move_s: Annotated[float, Meta(ge=0.0, le=60.0)] = 1.0
-    lag_s: Annotated[float, Meta(ge=0.0, le=10.0)] = 0.5
+    lag_s: Annotated[float, Meta(ge=0.0, le=10.0)] = 0.4
     deadband_m: Annotated[float, Meta(ge=0.0, le=0.1)] = 0.00003
     max_rate_pa_per_s: Annotated[float, Meta(gt=0.0, le=1e8)] = 5.0e5
     integral_limit_pa: Annotated[float, Meta(ge=0.0, le=1e7)] = 2.5e5
