@@ -19,7 +19,7 @@ BLOCK = 8  # exchanges of which the one with the least round trip counts
 POINTS = 12  # blocks that the line is fitted to
 MAX_ROUND_TRIP_S = 0.5  # a slower exchange says too little to be kept
 MAX_DRIFT = 300e-6  # crystals of both sides, with margin; more is a clock that jumped
-MIN_SPAN_S = 4.0  # below this the line's slope would be noise
+DRIFT_SIGMA = 100e-6  # what is known of crystals beforehand: keeps slow, jittery exchanges from inventing a drift
 ROUND_TRIP_FLOOR_S = 50e-6  # weighs exchanges: nothing is known better than this
 JUMP_S = 5e-3  # beyond this, drift and round trip allowed for, a clock has jumped: start again
 
@@ -57,7 +57,7 @@ class ClockSync:
 
     @property
     def drift_ppm(self) -> float:
-        """How much faster host time runs than board time, parts per million; 0 until two blocks are far enough apart."""
+        """How much faster host time runs than board time, parts per million; near 0 until exchanges can tell."""
         return self._drift * 1e6
 
     @property
@@ -117,7 +117,7 @@ class ClockSync:
         return JUMP_S + point.round_trip_s + MAX_DRIFT * abs(point.board_s - self._points[-1].board_s)
 
     def _fit(self) -> None:
-        """Weighted least squares of (host - board) over board time; weights from round trips."""
+        """Weighted least squares of (host - board) over board time; weights from round trips, a prior on the drift."""
         last = self._points[-1]
         weights = [1.0 / (p.round_trip_s / 2.0 + ROUND_TRIP_FLOOR_S) ** 2 for p in self._points]
         total = sum(weights)
@@ -126,11 +126,9 @@ class ClockSync:
         y = [(p.host_s - last.host_s) - dx for p, dx in zip(self._points, x, strict=True)]
         mean_x = sum(w * v for w, v in zip(weights, x, strict=True)) / total
         mean_y = sum(w * v for w, v in zip(weights, y, strict=True)) / total
-        self._drift = 0.0
-        if last.board_s - self._points[0].board_s >= MIN_SPAN_S:
-            spread = sum(w * (v - mean_x) ** 2 for w, v in zip(weights, x, strict=True))
-            slope = sum(w * (v - mean_x) * (u - mean_y) for w, v, u in zip(weights, x, y, strict=True)) / spread
-            self._drift = min(max(slope, -MAX_DRIFT), MAX_DRIFT)
+        spread = sum(w * (v - mean_x) ** 2 for w, v in zip(weights, x, strict=True))
+        tilt = sum(w * (v - mean_x) * (u - mean_y) for w, v, u in zip(weights, x, y, strict=True))
+        self._drift = min(max(tilt / (spread + DRIFT_SIGMA**-2), -MAX_DRIFT), MAX_DRIFT)
         self._anchor_board_s = last.board_s + mean_x
         self._anchor_host_s = last.host_s + mean_x + mean_y
 

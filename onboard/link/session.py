@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import socket
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -110,6 +111,7 @@ class Session:
             keepalive=self._spec.link.keepalive_s,
             timeout=TIMEOUT_S,
             clean_session=True,
+            socket_options=[(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)],
             queue_type=cast("Any", partial(self._use_inbox)),
         )
         async with client:

@@ -77,23 +77,24 @@ class StrutStream:
         missing = 0
         if self._next_sequence is not None:
             missing = ((frame.sequence - self._next_sequence + SEQUENCE_HALF) & SEQUENCE_MASK) - SEQUENCE_HALF
-        ticks = self.time.sync.unwrap(frame.ticks_us, received_s)
-        if missing < 0 or (self._next_sequence is not None and ticks <= self._last_ticks):
-            return self._refuse_repeated("duplicate" if missing < 0 else "backwards")
-        t_s = self.time.host_s(ticks, received_s) + frame.elapsed_us * 1e-6
-        newest_s = float(t_s[-1])
+        if missing < 0:
+            return self._refuse_repeated("duplicate")
+        newest_ticks = self.time.sync.unwrap(frame.ticks_us, received_s) + int(frame.elapsed_us[-1])
+        if self._next_sequence is not None and newest_ticks <= self._last_ticks:
+            return self._refuse_repeated("backwards")
+        newest_s = self.time.host_s(newest_ticks, received_s)
         if newest_s - received_s > FUTURE_S:
             return self._refuse("future")
         self._repeated = 0
         self.lost += missing
         self._next_sequence = (frame.sequence + count) & SEQUENCE_MASK
-        self._last_ticks = ticks + int(frame.elapsed_us[-1])
+        self._last_ticks = newest_ticks
         if received_s - newest_s > self._max_age_s:
             return self._refuse("stale")
         self.packets += 1
         self.samples += count
         self.newest_s = newest_s
-        return self._batch(frame, birth, t_s, received_s)
+        return self._batch(frame, birth, newest_s - (frame.elapsed_us[-1] - frame.elapsed_us) * 1e-6, received_s)
 
     def _batch(self, frame: ImuFrame, birth: Birth, t_s: np.ndarray, received_s: float) -> ImuBatch:
         flags = SensorFlag.NONE
