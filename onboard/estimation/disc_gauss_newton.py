@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 class DiscGaussNewtonConfig(Section, frozen=True):
     """[estimator] type "disc_gauss_newton". Tuned by the same sweep as the paper's step (docs/estimation.md)."""
 
-    length_sigma_m: Annotated[float, Meta(gt=0.0, le=0.1, description="weight of strut lengths")] = 0.005
-    cosine_sigma: Annotated[float, Meta(gt=0.0, le=1.0, description="weight of cosines of inclinations")] = 0.0029
+    length_sigma_m: Annotated[float, Meta(gt=0.0, le=0.1, description="weight of strut lengths")] = 0.0034
+    cosine_sigma: Annotated[float, Meta(gt=0.0, le=1.0, description="weight of cosines of inclinations")] = 0.014
     step_position_m: Annotated[
         float, Meta(gt=0.0, le=10.0, description="how far a module's pose may move in a tick: the damping, one sigma")
-    ] = 0.022
-    step_rotation_deg: Annotated[float, Meta(gt=0.0, le=180.0, description="how far it may turn in a tick, one sigma")] = 0.44
-    iterations: Annotated[int, Meta(ge=1, le=50, description="of each module a tick")] = 1
+    ] = 0.011
+    step_rotation_deg: Annotated[float, Meta(gt=0.0, le=180.0, description="how far it may turn in a tick, one sigma")] = 1.0
+    iterations: Annotated[int, Meta(ge=1, le=50, description="of each module a tick")] = 2
 
     def build(self, spec: RobotSpec) -> Layered:
         """The estimator of this robot."""
