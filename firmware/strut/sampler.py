@@ -99,7 +99,7 @@ class Sampler:
                 self.samples += count
                 newest = clock.newest(count, now, before)
                 for index in range(count):
-                    age_us = int((count - 1 - index) * clock.period_us)
+                    age_us = (count - 1 - index) * clock.spacing_us
                     self.ring.put((newest - age_us) & ticks.MASK, one[index * RAW_SIZE : (index + 1) * RAW_SIZE])
                 if self.sensor.overflowed:
                     self.sensor.overflowed = False
