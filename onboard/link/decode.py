@@ -78,7 +78,7 @@ class Decoder:
             if kind == "sync/rsp":
                 self._streams[strut].sync(decode_sync_response(payload), received_s)
             elif kind == "state":
-                self._state(strut, decode_birth(payload))
+                self._state(strut, decode_birth(payload), received_s)
             elif kind == "health":
                 self._health[strut] = decode_health(payload)
             elif kind == "cfg/ack":
@@ -99,7 +99,7 @@ class Decoder:
             self._online[strut] = True
         return batch
 
-    def _state(self, strut: int, birth: Birth) -> None:
+    def _state(self, strut: int, birth: Birth, received_s: float) -> None:
         name = self._spec.struts[strut]
         stream = self._streams[strut]
         if birth.name != name:
@@ -113,11 +113,9 @@ class Decoder:
             stream.distrust()
             self._refuse(strut, "unfit", problem)
         else:
-            stream.born(birth)
+            stream.born(birth, received_s)
             self._births[strut], self._online[strut] = birth, True
             self._problems[strut] = f"sensor: {birth.sensor_fault}" if birth.sensor_fault else ""
-            if stream.two_boards:
-                self._problems[strut] = f"two boards take turns under the name {name}: give one of them another name"
 
     def _unfit(self, birth: Birth) -> str:
         """Why a birth cannot be worked with, or an empty string."""
@@ -165,9 +163,11 @@ class Decoder:
 
     def status(self, strut: int) -> StrutStatus:
         """All that is known of one strut's board."""
-        stream = self._streams[strut]
+        stream, name, problem = self._streams[strut], self._spec.struts[strut], self._problems[strut]
+        if stream.two_boards:
+            problem = f"two boards send under the name {name}: give one of them another name"
         return StrutStatus(
-            self._spec.struts[strut],
+            name,
             self._online[strut],
             stream.time.synchronised,
             stream.time.sync.drift_ppm,
@@ -178,7 +178,7 @@ class Decoder:
             stream.samples,
             stream.lost,
             dict(self._refused[strut] + stream.refused),
-            self._problems[strut],
+            problem,
             self._births[strut],
             self._health[strut],
             self._acks[strut],

@@ -64,6 +64,14 @@ class RobotBroker(Broker):  # type: ignore[misc]
         removed: int = super()._del_subscription(a_filter, session)
         return removed
 
+    async def _delete_session(self, client_id: str) -> None:
+        """Called by amqtt when a client starts afresh; an older connection of the same id ends (MQTT 3.1.1, 3.1.4-2)."""
+        session, handler = self._sessions.get(client_id, (None, None))
+        if handler is not None and session.transitions.is_connected():
+            await handler.handle_connection_closed()
+            await handler.stop()
+        await super()._delete_session(client_id)
+
     async def _handle_message_delivery(self, client_session: Any, handler: Any, wait_deliver: Any) -> bool:
         """Called by amqtt for every message that a client has published; False ends the client's connection."""
         message = wait_deliver.result()

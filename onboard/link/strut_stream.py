@@ -15,6 +15,8 @@ from onboard.messages import ImuBatch, SensorFlag, frozen
 FULL_SCALE = 32767
 FUTURE_S = 0.02  # a sample may seem this much newer than its arrival before its clock is held to be wrong
 LET_GO = 20  # refused in a row as duplicate or backwards: the accepted sequence itself must have been wrong
+TWIN_FRAMES = 50  # of an earlier boot: more than can have been on their way
+TWIN_GONE_S = 10.0  # without a sign of a second board
 SEQUENCE_HALF = 1 << 31
 SEQUENCE_MASK = (1 << 32) - 1
 
@@ -41,19 +43,32 @@ class StrutStream:
         self._next_sequence: int | None = None
         self._last_ticks = 0
         self._repeated = 0
+        self._twin_frames = 0
+        self._twin_s = float("-inf")
 
-    def born(self, birth: Birth) -> None:
+    def born(self, birth: Birth, received_s: float) -> None:
         """A birth that fits: its scales hold from now on; a new boot id starts sequence and clock anew."""
         if birth.boot_id != self.boot_id:
-            self.two_boards = birth.boot_id in self._earlier_boots
-            if not self.two_boards:
+            if birth.boot_id in self._earlier_boots:
+                self.two_boards, self._twin_s = True, received_s
+            else:
                 self.boots += 1
+            self._twin_frames = 0
             if self.boot_id is not None and self.boot_id not in self._earlier_boots:
                 self._earlier_boots.append(self.boot_id)
             self.boot_id = birth.boot_id
             self._next_sequence = None
             self.time.restart()
         self._birth = birth
+
+    def _watch_for_a_twin(self, boot_id: int, received_s: float) -> None:
+        """Frames of an earlier boot that go on and on come from a second board of this name."""
+        if boot_id in self._earlier_boots and boot_id != self.boot_id:
+            self._twin_frames += 1
+            self._twin_s = received_s
+            self.two_boards = self.two_boards or self._twin_frames >= TWIN_FRAMES
+        elif self.two_boards and received_s - self._twin_s > TWIN_GONE_S:
+            self.two_boards = False
 
     def distrust(self) -> None:
         """The board's newest birth is useless: accept nothing until a good one comes."""
@@ -69,6 +84,7 @@ class StrutStream:
     def imu(self, frame: ImuFrame, received_s: float) -> ImuBatch | None:
         """The batch in `frame`, or None with a count of why not."""
         birth = self._birth
+        self._watch_for_a_twin(frame.boot_id, received_s)
         if birth is None or frame.boot_id != birth.boot_id or frame.config_generation != birth.config_generation & 0xFF:
             return self._refuse("unborn")
         if np.any(np.diff(frame.elapsed_us) <= 0):

@@ -127,6 +127,27 @@ def test_two_boards_under_one_name_are_called_by_that() -> None:
     assert "two boards" in status.problem and "strut00" in status.problem
 
 
+def test_two_boards_that_send_side_by_side_are_called_by_that_until_one_goes() -> None:
+    decoder, first = started()
+    second = Board(boot_id=8, started_s=2.0)
+    decoder.packet(0, "state", birth(boot_id=8), 12.0)
+    for k in range(100):
+        feed(decoder, first, 12.1 + 0.02 * k)
+        assert feed(decoder, second, 12.1 + 0.02 * k) is not None
+    assert decoder.status(0).two_boards
+    for k in range(700):
+        feed(decoder, second, 14.1 + 0.02 * k)
+    assert not decoder.status(0).two_boards
+
+
+def test_what_was_on_its_way_at_a_reboot_is_no_second_board() -> None:
+    decoder, old = started()
+    decoder.packet(0, "state", birth(boot_id=8), 12.0)
+    for k in range(20):
+        feed(decoder, old, 11.9 + 0.005 * k)
+    assert not decoder.status(0).two_boards
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [
