@@ -156,8 +156,8 @@ class DiscMap:
             self._follow(dt_s, max(count, 1))
         self._last_t_s = observations.t_s
         self._consistency.update(self._residual, self._used, dt_s)
-        if self._mode == DIRECTION and dt_s > 0.0:
-            ticks = max(1.0, config.drift_correlation_s / dt_s)
+        if self._mode == DIRECTION:
+            ticks = max(1.0, config.drift_correlation_s / max(dt_s, 1e-9))
             learn(
                 self._position, self._rotation, self._warp, geometry.lower_m, geometry.upper_m, geometry.saddle,
                 self._direction, self._trust, self._weights[0], ticks, self._offset, self._variance,

@@ -7,12 +7,21 @@ import math
 import numpy as np
 
 from onboard.estimation.compiled import compiled
-from onboard.messages import Bools, Floats, Ints
+from onboard.messages import Bools, Floats, Ints, frozen
 
 G_M_S2 = 9.80665  # standard gravity, which data sheets count in
 MOVED_COUNTS = 5.0  # a channel that spans more than this many counts has moved
 FROZEN_WINDOW_S = 0.45  # of identical samples; with transport this keeps "stale within 0.5 s"
 BAD, GOOD, SATURATED = 0, 1, 2
+
+
+def compile_checks(struts: int, rate_hz: float, limit: Floats) -> None:
+    """Build the kernels of this file on made-up samples, read-only as real ones are, before the first real sample comes."""
+    zero = frozen(np.zeros(3))
+    screen(zero, zero, limit)
+    detector = FrozenDetector(struts, struts, rate_hz, limit)
+    detector.add(0, zero, zero)
+    detector.frozen(np.ones(struts, dtype=np.bool_))
 
 
 def counts_si(sensor: str, accel_range_g: int, gyro_range_dps: int) -> Floats:

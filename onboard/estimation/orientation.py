@@ -11,7 +11,7 @@ from msgspec import Meta
 from onboard.config import Section
 from onboard.errors import EstimationError
 from onboard.estimation.geometry import DiscGeometry
-from onboard.estimation.imu_checks import BAD, SATURATED, FrozenDetector, counts_si, screen
+from onboard.estimation.imu_checks import BAD, SATURATED, FrozenDetector, compile_checks, counts_si, screen
 from onboard.estimation.strut_filter import RATE_ERROR, FilterSettings, StrutFilter
 from onboard.messages import Floats, ImuBatch, Ints, SensorFlag, StrutObservations, frozen
 
@@ -54,6 +54,7 @@ class VqfOrientation:
         self._count = counts_si(imu.sensor, imu.accel_range_g, imu.gyro_range_dps)
         # The last count of either end means "more than I can say".
         self._limit = self._count * 32700.0
+        compile_checks(n, imu.rate_hz, self._limit)
         self._max_age_s = imu.max_age_ms * 1e-3
         self._sigma_incl = math.radians(config.inclination_sigma_deg)
         settings = FilterSettings(
