@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from offboard.cli.dynamics import bench_dynamics, evaluate_dynamics, model_export, models_folder
 from offboard.three_bar.progress import bar
-from onboard.errors import MissingExtraError, PrestressError
+from onboard.errors import MissingExtraError, PrestressError, UsageError
 
 Run = Callable[[argparse.Namespace], int]
 DATA = Path("data/three_bar")
@@ -112,7 +114,50 @@ def require_torch() -> None:
     torch.set_num_threads(1)
 
 
-VERBS: dict[str, Callable[[argparse.ArgumentParser], Run]] = {"collect": collect_three_bar, "train": train_three_bar}
+def primitives_three_bar(parser: argparse.ArgumentParser) -> Run:
+    """`primitives three_bar`."""
+    parser.add_argument("--out", type=Path, default=None, help="file (default: models_onnx/three_bar/primitives.json)")
+    parser.add_argument("--starts", type=int, default=6, help="runs a primitive, 1..100")
+    parser.add_argument("--cycles", type=int, default=4, help="counted cycles a run, 1..100")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--quick", action="store_true", help="one run of two cycles")
+    parser.add_argument("--json", action="store_true")
+
+    def run(args: argparse.Namespace) -> int:
+        from offboard.three_bar.library import build, write_library
+        from sim.three_bar.plant import Plant
+        from sim.three_bar.robot_file import load_robot
+
+        if not (1 <= args.starts <= 100 and 1 <= args.cycles <= 100):
+            raise UsageError("--starts and --cycles must be 1..100")
+        starts, cycles = (1, 2) if args.quick else (args.starts, args.cycles)
+        with bar("primitives") as update:
+            library = build(Plant(load_robot()), starts, cycles, args.seed, update)
+        out = args.out or models_folder() / "primitives.json"
+        write_library(out, library)
+        if args.json:
+            print(json.dumps({**library, "out": str(out)}))
+            return 0
+        for e in library["entries"]:
+            print(
+                f"{e['name']:7}{e['left_u']:.1f}/{e['right_u']:.1f}  x {e['dx_u']:+.2f} +-{e['dx_sd_u']:.2f}  "
+                f"y {e['dy_u']:+.2f} +-{e['dy_sd_u']:.2f}  turn {math.degrees(e['turn_rad']):+6.1f} "
+                f"+-{math.degrees(e['turn_sd_rad']):.1f} deg  {e['seconds']:.1f} s  N {e['samples']}"
+            )
+        print(out)
+        return 0
+
+    return run
+
+
+VERBS: dict[str, Callable[[argparse.ArgumentParser], Run]] = {
+    "collect": collect_three_bar,
+    "train": train_three_bar,
+    "primitives": primitives_three_bar,
+    "export": model_export,
+    "evaluate": evaluate_dynamics,
+    "bench": bench_dynamics,
+}
 
 
 def main() -> int:

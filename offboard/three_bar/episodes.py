@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from offboard.three_bar.terrains import Ground, random_ground
+from offboard.three_bar.terrains import random_ground
 from onboard.errors import RobotFault
 from onboard.messages import Floats
 from onboard.planning.costs import Reach, SlackCables, StrutState, Sum
@@ -55,7 +55,7 @@ class Recording:
     """Collects an episode while a plant runs; `watch` goes wherever something steps the plant."""
 
     def __init__(self, plant: Plant, steps: int) -> None:
-        self.steps = steps
+        self.steps, self.step_s = steps, plant.step_s
         self.caps, self.rest, self.speed = [plant.caps()], [plant.rest_u.copy()], [plant.speed_rad_s.copy()]
 
     def watch(self, plant: Plant) -> None:
@@ -168,18 +168,15 @@ def drive_mppi(
             record.watch(plant)
 
 
-def run_episode(
-    spec: ThreeBar,
-    terrain: str,
-    drive: str,
-    seconds: float,
-    seed: tuple[int, ...],
-    mppi_samples: int = 24,
-    ground: Ground | None = None,
-) -> Episode:
-    """Record `seconds` of one drive; everything follows from `seed`. Raises RobotFault when the simulation breaks down."""
+def drive_plant(
+    spec: ThreeBar, terrain: str, drive: str, seconds: float, seed: tuple[int, ...], mppi_samples: int = 24
+) -> tuple[Plant, Recording]:
+    """Drive for `seconds`; the plant as it stands at the end and what was recorded. Everything follows from `seed`.
+
+    Raises RobotFault when the simulation breaks down.
+    """
     rng = np.random.default_rng(list(seed))
-    ground = ground or random_ground(rng, terrain)
+    ground = random_ground(rng, terrain)
     plant = Plant(spec, ground.scene)
     plant.reset(ground.x_u, ground.y_u, ground.yaw_rad)
     plant.settle(1.0)
@@ -195,8 +192,17 @@ def run_episode(
             raise ValueError(f"unknown drive {drive!r}; known: {', '.join(DRIVES)}")
     except EnoughRecordedError:
         pass
-    caps, speed = np.array(record.caps), np.array(record.speed)
-    if not np.isfinite(caps).all() or np.abs(caps).max() > 500.0:
+    if not np.isfinite(record.caps).all() or np.abs(record.caps).max() > 500.0:
         raise RobotFault(f"episode {seed} left the world")
+    return plant, record
+
+
+def run_episode(
+    spec: ThreeBar, terrain: str, drive: str, seconds: float, seed: tuple[int, ...], mppi_samples: int = 24
+) -> Episode:
+    """Record `seconds` of one drive. Raises RobotFault when the simulation breaks down."""
+    plant, record = drive_plant(spec, terrain, drive, seconds, seed, mppi_samples)
+    speed = np.array(record.speed)
     command = speed[1:] / spec.actuators.max_speed_rad_s
-    return Episode(caps, np.array(record.rest), speed, command, plant.scene.world(WORLD_ROWS), terrain, drive, seed)
+    world = plant.scene.world(WORLD_ROWS)
+    return Episode(np.array(record.caps), np.array(record.rest), speed, command, world, terrain, drive, seed)

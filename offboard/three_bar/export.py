@@ -24,9 +24,10 @@ from torch import Tensor, nn
 from offboard.three_bar.network import Dynamics, parameters
 from offboard.three_bar.train import TrainError
 from offboard.three_bar.windows import WORLD_NEAREST
-from onboard.models.manifest import FORMAT, Manifest, Port, StrutMotors
-from sim.three_bar.course import WORLD_COLUMNS
-from sim.three_bar.robot_file import ThreeBar, load_robot
+from onboard.models.manifest import FORMAT, Manifest, Port, StrutMotors, load_model_file
+from onboard.models.strut_dynamics import StrutDynamics, nearest_rows
+from sim.three_bar.course import COURSES, WORLD_COLUMNS, load_course, scene_of
+from sim.three_bar.robot_file import NAME, ThreeBar, load_robot, physics_hash
 
 OPSET = 17
 TILE = 64
@@ -173,6 +174,27 @@ def manifest_for(model: Dynamics, onnx_bytes: bytes, name: str, identity: dict[s
         normalisation={"scale": [float(v) for v in model.scale]},
         parameters=parameters(model),
     )
+
+
+def check_parity(manifest: Path, model: Dynamics, seed: int, samples: int = 32) -> float:
+    """Largest difference [u] between exported model, freshly loaded, and torch over the horizon; random states, all courses."""
+    loaded = StrutDynamics(load_model_file(manifest, NAME, physics_hash()))
+    rng, worst = np.random.default_rng(seed), 0.0
+    spec = load_robot()
+    for course in COURSES:
+        world = scene_of(load_course(course)).world()
+        state = np.zeros(48)
+        state[:18] = (spec.start_caps + 0.05 * rng.normal(size=(6, 3))).ravel()
+        state[18:36], state[36:42] = 0.5 * rng.normal(size=18), rng.uniform(1.0, 2.0, 6)
+        controls = rng.uniform(-1.0, 1.0, (samples, loaded.steps // 50, 6)).repeat(50, axis=1)
+        lengths, _ = loaded.rest_lengths(state[36:42], state[42:], controls)
+        rows = nearest_rows(world[None], state[:18].reshape(1, 6, 3).mean(axis=1), WORLD_NEAREST)
+        start = torch.tensor(state[:36].reshape(2, 6, 1, 3), dtype=torch.float32).expand(2, 6, samples, 3)
+        with torch.no_grad():
+            caps, _ = model.rollout(start[0], start[1], torch.tensor(lengths), torch.tensor(rows, dtype=torch.float32))
+        ours = loaded.rollout(state, controls, world)[..., :18]
+        worst = max(worst, float(np.abs(caps.permute(2, 0, 1, 3).flatten(2).numpy() - ours).max()))
+    return worst
 
 
 def write_model(

@@ -69,10 +69,22 @@ class Effect:
         return float(np.hypot(self.dx_u, self.dy_u))
 
 
-def track(plant: Plant, target: Sequence[float] | Floats, primitive: Primitive, watch: Watch | None = None) -> bool:
-    """Drive one gait step to its end; False when it ran into the time limit."""
+def side_ranges(left_u: float, right_u: float) -> Floats:
+    """Ranges (6,) [u] of the cables: even ones take the left, odd ones the right value. Unequal sides steer a roll."""
+    return np.array([left_u, right_u] * (CABLES // 2))
+
+
+def track(
+    plant: Plant,
+    target: Sequence[float] | Floats,
+    primitive: Primitive,
+    watch: Watch | None = None,
+    range_u: Floats | None = None,
+) -> bool:
+    """Drive one gait step to its end, with ranges (6,) instead of the primitive's; False when it ran into the time limit."""
     gait = plant.spec.gait
-    tracker = CableTracker(gait, np.asarray(target), primitive.min_u, primitive.range_u)
+    ranges = primitive.range_u if range_u is None else range_u
+    tracker = CableTracker(gait, np.asarray(target), primitive.min_u, ranges)
     for _ in range(round(gait.step_limit_s / plant.step_s)):
         plant.step(tracker.command(plant.cable_lengths(), plant.rest_u))
         if watch is not None:
@@ -82,7 +94,7 @@ def track(plant: Plant, target: Sequence[float] | Floats, primitive: Primitive, 
     return False
 
 
-def run_primitive(plant: Plant, primitive: Primitive, watch: Watch | None = None) -> Effect:
+def run_primitive(plant: Plant, primitive: Primitive, watch: Watch | None = None, range_u: Floats | None = None) -> Effect:
     """Rest, the primitive's steps, rest; each step's targets are dealt out anew by which caps are down."""
     spec, begin_s = plant.spec, plant.time_s
     before = planar_pose(plant.caps())
@@ -93,6 +105,6 @@ def run_primitive(plant: Plant, primitive: Primitive, watch: Watch | None = None
         if order is None:
             plant.settle()
             order = cable_order(spec, plant.caps()) or list(range(CABLES))
-        timeouts += not track(plant, [step[k] for k in order], primitive, watch)
+        timeouts += not track(plant, [step[k] for k in order], primitive, watch, range_u)
     dx, dy, turn = displacement(before, planar_pose(plant.caps()))
     return Effect(float(dx), float(dy), float(turn), plant.time_s - begin_s, timeouts)

@@ -1,0 +1,1 @@
+"""Command line verbs that need the offboard extra."""
