@@ -7,22 +7,18 @@ a.(db - dH v - dA'l + dG'z + G'w (de - dG v)) + m.(dd - dA v + dC l). Exact away
 
 from __future__ import annotations
 
-import math
-
 from sim.vine.kernels import apart, inner
 from sim.vine.kernels import columns as col
-from sim.vine.kernels.blocks import factor, solve
+from sim.vine.kernels.blocks import factor, solve, solve_refined
 from sim.vine.kernels.geometry import contact_adjoint
 from sim.vine.kernels.laws import DAMPING, DRAG, FRICTION, INERTIA, MASS, RADIUS, law_terms, law_terms_adjoint, moment_adjoint
 from sim.vine.kernels.step import (
     FLAT_BENDING,
     LEAST_SHARE,
-    STICKING,
     assemble,
     growth_compliance,
     insert_link,
     insert_link_adjoint,
-    slip,
     tip_extension,
 )
 from sim.vine.kernels.work import BASE_HEADING, BASE_X, BASE_Y, CURVATURE, PRESSURE, RATE
@@ -127,7 +123,7 @@ def tip_adjoint(work, n, pressure, rate, grows, extension, sideways, by_extensio
 
 
 @inner
-def contacts_adjoint(work, n, per, q, v, h, p, gq, gv, gp):
+def contacts_adjoint(work, n, per, q, h, p, gq, gp):
     """All contact rows; friction rows come in pairs."""
     apart()
     friction = p[FRICTION]
@@ -154,19 +150,6 @@ def contacts_adjoint(work, n, per, q, v, h, p, gq, gv, gp):
                     l2 += sign * friction * y2
                     along = work.row[at, col.SLIDE] * y0 + work.row[at, col.SLIDE + 1] * y1 + work.row[at, col.SLIDE + 2] * y2
                     gp[FRICTION] += sign * along
-            if per == 2:
-                sliding = (
-                    work.row[at, col.SLIDE] * v[i, 0]
-                    + work.row[at, col.SLIDE + 1] * v[i, 1]
-                    + work.row[at, col.SLIDE + 2] * v[i, 2]
-                )
-                gp[FRICTION] -= by_target * slip(sliding)
-                by_sliding = -friction * by_target * sliding / math.hypot(sliding, STICKING)
-                for k in range(3):
-                    gv[i, k] += by_sliding * work.row[at, col.SLIDE + k]
-                l0 += by_sliding * v[i, 0]
-                l1 += by_sliding * v[i, 1]
-                l2 += by_sliding * v[i, 2]
             gp[RADIUS] += contact_adjoint(work, at, q, i, -by_target / h, (o0, o1, o2), (l0, l1, l2), per == 2, gq)
 
 
@@ -198,7 +181,10 @@ def substep_adjoint(work, world, robot, q, v, n, rate, pressure, base, base_turn
             work.link[i, col.TOP + k] = gv[i, k] + h * gq[i, k]
             work.link[i, col.BOTTOM + k] = 0.0
             gv[i, k] = 0.0
-    solve(work, n, col.TOP, col.BOTTOM, col.DV, col.DL)
+    if work.first[n] > 0:
+        solve_refined(work, n, per, col.TOP, col.BOTTOM, col.DV, col.DL)
+    else:
+        solve(work, n, col.TOP, col.BOTTOM, col.DV, col.DL)
     tip = n - 1
     share, by_share, by_extension = 1.0, 0.0, 0.0
     if cfg.growing_mass:
@@ -228,7 +214,7 @@ def substep_adjoint(work, world, robot, q, v, n, rate, pressure, base, base_turn
     if cfg.growing_mass and LEAST_SHARE < extension / (2.0 * half) < 1.0:
         by_extension += by_share / (2.0 * half)
     tip_adjoint(work, n, pressure, rate, grows, extension, sideways, by_extension, h, p, cfg, gq, gp, gc)
-    contacts_adjoint(work, n, per, q, v, h, p, gq, gv, gp)
+    contacts_adjoint(work, n, per, q, h, p, gq, gp)
     gc[PRESSURE] += law_terms_adjoint(cfg.law, p, pressure, by_terms, gp)
     if inserted:
         # Only the inserted link's pose depends on the tip's angle; undo it on the state before.

@@ -159,3 +159,50 @@ def solve(work, n, top, bottom, x, y):
         work.link[j, x] = work.link[j, col.INV] * r0 + work.link[j, col.INV + 1] * r1 + work.link[j, col.INV + 2] * r2
         work.link[j, x + 1] = work.link[j, col.INV + 1] * r0 + work.link[j, col.INV + 3] * r1 + work.link[j, col.INV + 4] * r2
         work.link[j, x + 2] = work.link[j, col.INV + 2] * r0 + work.link[j, col.INV + 4] * r1 + work.link[j, col.INV + 5] * r2
+
+
+@inner
+def solve_refined(work, n, per, top, bottom, x, y):
+    """As `solve`, then once more for what is left over.
+
+    Stiff contacts make H ill-conditioned, sticking ones most of all; a second solve brings back the lost digits.
+    """
+    apart()
+    solve(work, n, top, bottom, x, y)
+    for j in range(n):
+        x0, x1, x2 = work.link[j, x], work.link[j, x + 1], work.link[j, x + 2]
+        y0, y1, y2 = work.link[j, y], work.link[j, y + 1], work.link[j, y + 2]
+        heft, turn = work.link[j, col.HEFT], work.link[j, col.HEFT + 1]
+        xx, xy = work.link[j, col.REAR], work.link[j, col.REAR + 1]
+        r0 = work.link[j, top] - heft * x0 - y0
+        r1 = work.link[j, top + 1] - heft * x1 - y1
+        r2 = work.link[j, top + 2] - turn * x2 - y2 + xx * y0 + xy * y1
+        if j < n - 1:
+            z0, z1, z2 = work.link[j + 1, y], work.link[j + 1, y + 1], work.link[j + 1, y + 2]
+            r0 += z0
+            r1 += z1
+            r2 += work.link[j, col.FRONT] * z0 + work.link[j, col.FRONT + 1] * z1 + z2
+        for r in range(work.first[j] * per, work.first[j + 1] * per):
+            w = work.row[r, col.WEIGHT]
+            if w != 0.0:
+                a, b, c = work.row[r, col.ROW], work.row[r, col.ROW + 1], work.row[r, col.ROW + 2]
+                pull = w * (a * x0 + b * x1 + c * x2)
+                r0 -= pull * a
+                r1 -= pull * b
+                r2 -= pull * c
+        give = col.GIVE
+        s0 = work.link[j, bottom] - x0 + xx * x2 + work.link[j, give] * y0 + work.link[j, give + 1] * y1
+        s1 = work.link[j, bottom + 1] - x1 + xy * x2 + work.link[j, give + 1] * y0 + work.link[j, give + 2] * y1
+        s2 = work.link[j, bottom + 2] - x2 + work.link[j, give + 3] * y2
+        if j > 0:
+            w2 = work.link[j - 1, x + 2]
+            s0 += work.link[j - 1, x] + work.link[j - 1, col.FRONT] * w2
+            s1 += work.link[j - 1, x + 1] + work.link[j - 1, col.FRONT + 1] * w2
+            s2 += w2
+        work.link[j, col.RX], work.link[j, col.RX + 1], work.link[j, col.RX + 2] = r0, r1, r2
+        work.link[j, col.RY], work.link[j, col.RY + 1], work.link[j, col.RY + 2] = s0, s1, s2
+    solve(work, n, col.RX, col.RY, col.CX, col.CY)
+    for j in range(n):
+        for k in range(3):
+            work.link[j, x + k] += work.link[j, col.CX + k]
+            work.link[j, y + k] += work.link[j, col.CY + k]

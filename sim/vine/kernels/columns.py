@@ -18,7 +18,8 @@ TOP, BOTTOM = 50, 53  # right-hand sides
 DUAL = 56  # residual
 DV, DL = 59, 62  # direction, or the adjoint's a and m
 KSPEED, KLAM = 65, 68  # kept aside
-LINK_COLUMNS = 72
+RX, RY, CX, CY = 71, 74, 77, 80  # residual and correction of a refined solve
+LINK_COLUMNS = 84
 
 # A contact row's (ROW to KZ) and a contact's (GAP to SLIDE) row of Work.row.
 ROW = 0  # 3: G

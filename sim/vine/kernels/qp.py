@@ -12,12 +12,14 @@ from __future__ import annotations
 
 from sim.vine.kernels import apart, inner
 from sim.vine.kernels import columns as col
-from sim.vine.kernels.blocks import factor, solve
+from sim.vine.kernels.blocks import factor, solve, solve_refined
 
 GUESSES = 6
 LIMIT = 60
 RESTART = 16
-AGREE = 1e-10  # m/s: a contact this close to its switch may count on either side
+AGREE = 1e-13  # m/s: a contact this close to its switch may count on either side
+
+CLOSED = 1e-13  # complementarity, relative to the centred start, at which the interior point stops
 
 AUTO, INTERIOR_ONLY = 0, 1
 
@@ -29,8 +31,10 @@ def solve_active(work, n, rows, per, soft):
     Writes v, l, z; on False the active flags hold the corrected guess.
     """
     apart()
+    held = False
     for r in range(rows):
         work.row[r, col.WEIGHT] = 1.0 / soft if work.index[r, col.ACTIVE] else 0.0
+        held |= work.index[r, col.ACTIVE] != 0
     if not factor(work, n, per):
         return False
     for j in range(n):
@@ -41,7 +45,10 @@ def solve_active(work, n, rows, per, soft):
                 pull = work.row[r, col.WEIGHT] * work.row[r, col.TARGET]
                 for k in range(3):
                     work.link[j, col.TOP + k] += pull * work.row[r, col.ROW + k]
-    solve(work, n, col.TOP, col.DRIFT, col.SPEED, col.LAM)
+    if held:
+        solve_refined(work, n, per, col.TOP, col.DRIFT, col.SPEED, col.LAM)
+    else:
+        solve(work, n, col.TOP, col.DRIFT, col.SPEED, col.LAM)
     right = True
     for j in range(n):
         for r in range(work.first[j] * per, work.first[j + 1] * per):
@@ -177,7 +184,7 @@ def interior_point(work, n, rows, per, soft, exact_finish):
             for r in range(rows):  # cycling between the walls of a slot: back to the central path
                 work.row[r, col.Z] = mu / work.row[r, col.SLACK]
         residuals(work, n, per, soft)
-        if mu < 1e-16 * start or (exact_finish and iteration >= 2 and mu < 1e-3 * start):
+        if mu < CLOSED * start or (exact_finish and iteration >= 2 and mu < 1e-3 * start):
             if not exact_finish:
                 return iteration + solves
             for r in range(rows):
@@ -201,7 +208,7 @@ def interior_point(work, n, rows, per, soft, exact_finish):
                         work.link[j, col.KSPEED + k],
                         work.link[j, col.KLAM + k],
                     )
-            if mu < 1e-16 * start:
+            if mu < CLOSED * start:
                 for r in range(rows):
                     work.row[r, col.WEIGHT] = work.row[r, col.Z] / (soft * work.row[r, col.Z] + work.row[r, col.SLACK])
                 return iteration + solves
@@ -232,8 +239,8 @@ def interior_point(work, n, rows, per, soft, exact_finish):
                 work.link[j, col.SPEED + k] += step * work.link[j, col.DV + k]
                 work.link[j, col.LAM + k] += step * work.link[j, col.DL + k]
         for r in range(rows):
-            work.row[r, col.SLACK] = max(work.row[r, col.SLACK] + step * work.row[r, col.DS], 1e-14 * scale)
-            work.row[r, col.Z] = max(work.row[r, col.Z] + step * work.row[r, col.DZ], 1e-14 * start / scale)
+            work.row[r, col.SLACK] = max(work.row[r, col.SLACK] + step * work.row[r, col.DS], 1e-17 * scale)
+            work.row[r, col.Z] = max(work.row[r, col.Z] + step * work.row[r, col.DZ], 1e-17 * start / scale)
     return -(LIMIT + solves)
 
 

@@ -19,7 +19,6 @@ from sim.vine.kernels.work import FULL, INFEASIBLE, INSERTED, NEAR_SWITCH, OUT_O
 LEAST_SHARE = 0.1  # of a full link's mass at zero extension
 FLAT_BENDING = 1e-15  # N m s^2: weight of a bending row that is switched off
 SWITCH_GAP = 1e-7  # m/s and, for insertion, relative: nearer than this a derivative is one-sided
-STICKING = 2e-3  # m/s: below it a contact counts as sticking, smoothly
 SQUASHED_M = 1e-4  # hard growth into a wall: deeper than this the demand was infeasible
 
 
@@ -84,12 +83,6 @@ def rest_angle(j, n, extension, curvature, half):
     if j == n - 1:
         return curvature * min(max(extension, 0.0), 2.0 * half)
     return curvature * 2.0 * half
-
-
-@inner
-def slip(sliding):
-    """Sliding speed without the corner of the absolute value at rest [m/s]."""
-    return math.sqrt(sliding * sliding + STICKING * STICKING) - STICKING
 
 
 @inner
@@ -166,16 +159,13 @@ def assemble(work, world, robot, q, v, n, rate, pressure, base, base_turn, curva
         return contacts, 1, status
     for i in range(n):
         for at in range(work.first[i], work.first[i + 1]):
-            sliding = 0.0
-            for k in range(3):
-                sliding += work.row[at, col.SLIDE + k] * v[i, k]
+            # Convex cone of Anitescu: a sliding contact rides up by friction times its travel in the step.
             for side in range(2):
                 r = 2 * at + side
                 mu = friction if side == 0 else -friction
                 for k in range(3):
                     work.row[r, col.ROW + k] = work.row[at, col.OPEN + k] + mu * work.row[at, col.SLIDE + k]
-                # Without the last term sliding would open the gap by friction times the sliding speed.
-                work.row[r, col.TARGET] = -work.row[at, col.GAP] / h - friction * slip(sliding)
+                work.row[r, col.TARGET] = -work.row[at, col.GAP] / h
     return 2 * contacts, 2, status
 
 

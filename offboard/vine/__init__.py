@@ -1,0 +1,1 @@
+"""Vine robots: fitting parameters to tracked shapes, torch interface."""

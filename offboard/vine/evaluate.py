@@ -1,0 +1,99 @@
+"""`prestress evaluate vine`: the simulator's accuracy and how well known robots are recovered from synthetic tracks."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from typing import Any
+
+from rich.progress import Progress
+
+from offboard.vine.fit import fit
+from offboard.vine.synthetic import synthetic_trial, truth
+from offboard.vine.tracks import Trial
+from sim.vine import Obstacle, wall
+from sim.vine.evaluate import accuracy
+
+#: A slanted wall the shaken vine leans on.
+CONTACT: tuple[Obstacle, ...] = (wall((0.05, 0.045), (0.25, 0.02), 0.004),)
+
+
+def evaluate_vine(parser: argparse.ArgumentParser) -> Callable[[argparse.Namespace], int]:
+    """Declare options; returns the function that evaluates."""
+    parser.add_argument("--seed", type=int, default=0, help="first seed")
+    parser.add_argument("--scenes", type=int, default=0, help="random scenes (default 1000; with --quick 100)")
+    parser.add_argument("--quick", action="store_true", help="fewer frames, scenes and trials, the same keys")
+    parser.add_argument("--json", action="store_true", help="one JSON object on the last line")
+    return run
+
+
+def run(args: argparse.Namespace) -> int:
+    """Evaluate, print, and say in the exit status whether solver and tolerances held."""
+    result = accuracy(args.seed, args.quick, args.scenes)
+    result["fit"] = fit_recovery(args.seed, args.quick)
+    result["held_out_mm"] = held_out(args.seed, args.quick)
+    for key, value in result.items():
+        print(f"{key:<26} {value}")
+    if args.json:
+        print(json.dumps(result))
+    return 0 if result["unconverged"] == 0 and result["max_penetration_mm"] <= 0.05 else 1
+
+
+def tracks(law: str, noise_m: float, count: int, seed: int, contact: bool = True, frames: int = 100) -> list[Trial]:
+    """Synthetic trials of the known robot of a law; every second one leans on a wall when `contact`."""
+    robot, growth = truth(law)
+    return [
+        synthetic_trial(
+            robot,
+            growth,
+            kind,
+            frames,
+            CONTACT if contact and kind % 2 else (),
+            noise_m,
+            missing=0.1 if noise_m else 0.0,
+            seed=1000 * seed + kind,
+        )
+        for kind in range(count)
+    ]
+
+
+def fit_recovery(seed: int, quick: bool) -> dict[str, Any]:
+    """Errors [%] of growth and stiffness (wrinkling: the worse of pressure and strain scale), clean and with 1 mm noise."""
+    out: dict[str, Any] = {}
+    with Progress(transient=True) as bar:
+        task = bar.add_task("fits", total=4)
+        for law in ("linear", "wrinkling"):
+            robot, growth = truth(law)
+            out[law] = {"growth": {}, "stiffness": {}}
+            for kind, noise in (("clean", 0.0), ("noisy", 1e-3)):
+                bar.update(task, advance=1, description=f"fit {law} {kind}")
+                guess = robot.changed(stiffness_nm=0.6 * robot.stiffness_nm, damping_nms=1.5 * robot.damping_nms)
+                if law == "wrinkling":
+                    guess = robot.changed(pressure_pa=1.15e4, strain_scale=0.8, damping_nms=1.5e-3)
+                trials = tracks(law, noise, 3 if quick else 5, seed)
+                found = fit(trials, guess, 1.1 * growth, starts=1 if quick else 2, seed=seed)
+                off = abs(found.values["growth"] / growth - 1)
+                if law == "linear":
+                    stiff = abs(found.values["stiffness"] / robot.stiffness_nm - 1)
+                else:
+                    stiff = max(
+                        abs(found.values["pressure"] / robot.pressure_pa - 1),
+                        abs(found.values["strain_scale"] / robot.strain_scale - 1),
+                    )
+                out[law]["growth"][f"{kind}_pct"] = 100 * off
+                out[law]["stiffness"][f"{kind}_pct"] = 100 * stiff
+                out[law].setdefault("identified", {})[kind] = found.identified
+    return out
+
+
+def held_out(seed: int, quick: bool) -> dict[str, float]:
+    """Held-out shape error [mm] of the three laws fitted to tracks of a wrinkling robot with 1 mm noise."""
+    robot, growth = truth("wrinkling")
+    trials = tracks("wrinkling", 1e-3, 3 if quick else 5, seed + 7)
+    out = {}
+    for law in ("linear", "network", "wrinkling"):
+        guess = robot.changed(law=law, stiffness_nm=0.3, strain_scale=0.8, pressure_pa=1.1e4, damping_nms=1.5e-3)
+        found = fit(trials, guess, 1.1 * growth, starts=1, seed=seed)
+        out[law] = 1e3 * found.validation_error_m
+    return out
