@@ -9,12 +9,16 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from onboard.estimation.imu_checks import counts_si
 from onboard.estimation.orientation import VqfConfig, VqfOrientation
 from onboard.messages import Bools, Floats, ImuBatch, SensorFlag, frozen
 from onboard.robot import RobotSpec
 from tests.unit.estimation_support import robot
 
 G = 9.80665
+RATE_HZ = 100.0
+DT = 1.0 / RATE_HZ
+COUNT = counts_si("lsm6dsox", 4, 500)
 ROOT = Path(__file__).resolve().parents[2]
 EXCERPTS = ROOT / "tests" / "data" / "broad"
 FULL = ROOT.parent / "shared" / "data" / "broad"
@@ -115,18 +119,37 @@ def inclination_rms_deg(recording: Recording, estimate: Floats) -> float:
     return float(np.degrees(np.sqrt((angle**2).mean())))
 
 
-def still(strut: int, k: int, t_s: float, boot: int = 1, rate_hz: float = 100.0, direction=None, **changes) -> ImuBatch:
-    """A batch of two samples of a strut at rest that points along `direction`, the newer at `t_s`."""
-    up = np.array([0.0, 0.0, G]) if direction is None else G * np.asarray(direction)
-    values = {
+def upright(direction: np.ndarray) -> np.ndarray:
+    """A rotation (3, 3), sensor to world, that puts sensor z along `direction`."""
+    z = direction / np.linalg.norm(direction)
+    x = np.cross([0.0, 1.0, 0.0], z)
+    x /= np.linalg.norm(x)
+    return np.stack([x, np.cross(z, x), z], axis=1)
+
+
+def sample(strut: int, k: int, t_s: float, turn: np.ndarray, rate_world=(0.0, 0.0, 0.0), noise=None, **changes) -> ImuBatch:
+    """One sample of a strut in orientation `turn` that turns at `rate_world`; noise in counts (6,)."""
+    values = np.concatenate([turn.T @ [0.0, 0.0, G], turn.T @ np.asarray(rate_world)])
+    if noise is not None:
+        values = np.round(values / COUNT + noise) * COUNT
+    fields = {
         "strut": strut,
-        "boot_id": boot,
+        "boot_id": 1,
         "sequence": k,
-        "t_s": frozen([t_s - 1.0 / rate_hz, t_s]),
-        "acceleration_m_s2": frozen([up, up]),
-        "rate_rad_s": frozen(np.zeros((2, 3))),
+        "t_s": frozen([t_s]),
+        "acceleration_m_s2": frozen(values[None, :3]),
+        "rate_rad_s": frozen(values[None, 3:]),
         "temperature_c": 25.0,
         "flags": SensorFlag.NONE,
         "received_s": t_s + 0.002,
     }
-    return ImuBatch(**(values | changes))
+    return ImuBatch(**(fields | changes))
+
+
+def run_still(source: VqfOrientation, rest, seconds: float, start_s: float = 1.0, struts=range(4), rng=None) -> float:
+    """All struts at rest for a while; returns the time of the last sample."""
+    for k in range(round(seconds * RATE_HZ)):
+        for strut in struts:
+            noise = None if rng is None else rng.normal(0.0, 8.0, 6)
+            source.add(sample(strut, round(start_s * RATE_HZ) + k, start_s + k * DT, upright(rest[strut]), noise=noise))
+    return start_s + (k * DT)
