@@ -59,8 +59,8 @@ class CablePressureConfig(Section, frozen=True):
 class CablePressureControl:
     """The goal's lengths are approached along a smooth path; errors act on the cylinders of their own module.
 
-    set-point = feed-forward + P e + I + D rate, with e the reachable part of (length - wanted length). The feed-forward goes
-    smoothly from what the valves had when the goal was set to the goal's own pressures.
+    set-point = feed-forward + P e + I + D rate, with e the reachable part of (length - wanted length), as far as the estimate
+    is trusted. The feed-forward goes smoothly from what the valves had when the goal was set to what should hold the goal.
     """
 
     def __init__(self, config: CablePressureConfig, spec: RobotSpec) -> None:
@@ -96,17 +96,17 @@ class CablePressureControl:
             self._set_out(estimate, goal)
         t_s = estimate.t_s
         dt_s = 0.0 if self._last_s is None else min(max(t_s - self._last_s, 0.0), LONGEST_TICK_S)
-        basis = self._space.basis(estimate)
-        share = self._progress(t_s)
-        wanted = self._from_length + self._progress(t_s - self._config.lag_s) * (goal.cable_length_m - self._from_length)
-        trust = self._space.trust(basis, estimate, self._config.trust_m)
-        error = self._space.weigh(basis, trust, length - wanted)
+        reach = self._space.at(estimate)
+        trust = reach.trust(estimate, self._config.trust_m)
+        share, arrived = self._progress(t_s), self._progress(t_s - self._config.lag_s)
+        off = reach.shape(length - self._from_length - arrived * (goal.cable_length_m - self._from_length))
+        error = reach.length(trust.act(off))
         self._measure_rate(length, dt_s)
         config = self._config
         forward = self._from_pressure + share * (self._goal_pressure - self._from_pressure)
         direct = config.proportional_pa_per_m * self._weigh(error)
         if config.damping_pa_s_per_m > 0.0:
-            direct += config.damping_pa_s_per_m * self._space.weigh(basis, trust, self._rate)
+            direct += config.damping_pa_s_per_m * reach.length(trust.act(reach.shape(self._rate)))
         step = self._integrable(estimate) * config.integral_pa_per_m_s * dt_s * self._weigh(self._beyond_deadband(error))
         integral = np.clip(self._integral + step, -config.integral_limit_pa, config.integral_limit_pa)
         asked = forward + (direct + integral)[self._cylinders]
@@ -115,7 +115,7 @@ class CablePressureControl:
         pushing = np.zeros(self._cables, dtype=np.bool_)
         pushing[self._cylinders] = (asked - issued) * step[self._cylinders] > 0.0
         self.saturated = int(np.count_nonzero(asked != issued))
-        self._integral = self._space.project(basis, np.where(pushing, self._integral, integral))
+        self._integral = reach.project(np.where(pushing, self._integral, integral))
         self._output, self._last_s = issued, t_s
         return Setpoints(t_s, frozen(issued), f"posture:{goal.name}")
 
@@ -139,9 +139,9 @@ class CablePressureControl:
         """
         if self._config.stiffness_pa_per_m == 0.0:
             return goal.pressure_pa
-        basis = self._space.basis(estimate)
-        trust = self._space.trust(basis, estimate, self._config.trust_m)
-        bent = self._space.weigh(basis, trust, goal.cable_length_m - self._upright_m)
+        reach = self._space.at(estimate)
+        trust = reach.trust(estimate, self._config.trust_m)
+        bent = reach.length(trust.act(reach.shape(goal.cable_length_m - self._upright_m)))
         taught = np.zeros(self._cables)
         taught[self._cylinders] = goal.pressure_pa
         forward: Floats = self._axial(taught) - self._config.stiffness_pa_per_m * (bent - self._axial(bent))

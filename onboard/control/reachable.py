@@ -1,6 +1,8 @@
-"""The reachable tangent space: which small changes of cable lengths near-rigid struts leave to a module."""
+"""The reachable tangent space: which small changes of cable lengths near-rigid struts leave, and how far to believe them."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -9,10 +11,72 @@ from onboard.tower import StrutTower
 
 FREEDOMS = 3  # of a module: bending to two sides and twisting, which carries its height along
 _RANK = 1e-3  # directions this much weaker than the strongest one do not count as reachable
+_TIP_DAMPING = 1e-2  # of the mean square tip motion: directions in which the tip can hardly move are not forced
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What is reachable at one pose of M modules with K cables each.
+
+    basis (M, K, 3): orthonormal length changes of every module, or zero columns where the pose leaves fewer. tip (3, 3M): the
+    last disc's displacement for a unit of each.
+    """
+
+    basis: Floats
+    tip: Floats
+
+    def shape(self, length_m: Floats) -> Floats:
+        """Coordinates (3M,) [m] of length changes (C,) in the basis."""
+        modules, cables, _ = self.basis.shape
+        found: Floats = (self.basis.transpose(0, 2, 1) @ length_m.reshape(modules, cables, 1)).reshape(-1)
+        return found
+
+    def length(self, shape_m: Floats) -> Floats:
+        """Length changes (C,) [m] of coordinates (3M,)."""
+        found: Floats = (self.basis @ shape_m.reshape(-1, FREEDOMS, 1)).reshape(-1)
+        return found
+
+    def project(self, length_m: Floats) -> Floats:
+        """The reachable part of length changes (C,) [m]."""
+        return self.length(self.shape(length_m))
+
+    def trust(self, estimate: PoseEstimate, scale_m: float) -> Trust:
+        """How far to act on shapes, by the estimate's covariance; scale_m: standard deviation that is trusted by half."""
+        modules, cables, _ = self.basis.shape
+        jacobian = estimate.cable_jacobian.reshape(modules, cables, 6 * modules)
+        by_pose = (self.basis.transpose(0, 2, 1) @ jacobian).reshape(FREEDOMS * modules, 6 * modules)
+        vague = by_pose @ estimate.covariance @ by_pose.T / scale_m**2
+        trusted: Floats = np.linalg.inv(np.eye(len(vague)) + vague).astype(np.float64)
+        moves = trusted @ self.tip.T
+        square = self.tip @ moves
+        square += (_TIP_DAMPING * np.trace(square) / 3.0 + 1e-12) * np.eye(3)
+        by_tip: Floats = np.linalg.solve(square, moves.T).T.astype(np.float64)
+        return Trust(trusted, by_tip, self.tip)
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """Shrinks what is vague in shapes and keeps what moves the tip.
+
+    Inclinations say little about some shapes, such as neighbouring modules bent to opposite sides, while the tip's place is
+    well known. With V the shapes' covariance, W = scale^2 (scale^2 + V)^-1 shrinks vague ones. The part of an error that this
+    takes away still displaces the tip, by T (1 - W) e; the least change of trusted shapes that displaces it as much,
+    W T' (T W T')^-1 T (1 - W) e, is added (ours). trusted: W (3M, 3M). by_tip: W T' (T W T')^-1 (3M, 3). tip: T (3, 3M).
+    """
+
+    trusted: Floats
+    by_tip: Floats
+    tip: Floats
+
+    def act(self, shape_m: Floats) -> Floats:
+        """The change (3M,) to act on where shapes are off by `shape_m` (3M,)."""
+        kept = self.trusted @ shape_m
+        acted: Floats = kept + self.by_tip @ (self.tip @ (shape_m - kept))
+        return acted
 
 
 class ReachableSpace:
-    """Orthonormal bases of reachable length changes, module by module, at the pose of an estimate.
+    """Finds what is reachable at the pose of an estimate.
 
     With cable lengths between two discs come six relative motions, of which the struts forbid all but three. They forbid
     what changes the mean strut length and its first harmonic around the ring; what is left of a strut's length change is
@@ -21,17 +85,16 @@ class ReachableSpace:
 
     def __init__(self, tower: StrutTower) -> None:
         lower, upper = tower.rest_joints_m()
-        height = tower.module_height_m * np.arange(tower.modules)
         centre = np.zeros((tower.modules, 1, 3))
-        centre[:, 0, 2] = height
+        centre[:, 0, 2] = tower.module_height_m * np.arange(tower.modules)
         self._lower_m = lower - centre
         self._upper_m = upper - centre - np.array([0.0, 0.0, tower.module_height_m])
         self._modules, self._cables = tower.modules, tower.cable_count // tower.modules
         angle = 2.0 * np.pi * np.arange(tower.struts_per_module) / tower.struts_per_module
         self._harmonics = np.stack([np.ones_like(angle), np.cos(angle), np.sin(angle)])
 
-    def basis(self, estimate: PoseEstimate) -> Floats:
-        """Basis (M, K, 3) of length changes: columns orthonormal, or zero where the pose leaves fewer freedoms."""
+    def at(self, estimate: PoseEstimate) -> Reach:
+        """What is reachable at the estimated pose."""
         rotation, position = estimate.rotation, estimate.position_m
         lower = position[:-1, None] + np.einsum("mij,mnj->mni", rotation[:-1], self._lower_m)
         arm = np.einsum("mij,mnj->mni", rotation[1:], self._upper_m)
@@ -40,33 +103,14 @@ class ReachableSpace:
         # Change of strut lengths by (position, world rotation) of the upper disc.
         by_pose = np.concatenate([strut, np.cross(arm, strut)], axis=2)
         forbidden = np.einsum("hn,mnk->mhk", self._harmonics, by_pose)
-        allowed = np.linalg.svd(forbidden)[2][:, FREEDOMS:]
-        jacobian = estimate.cable_jacobian.reshape(self._modules, self._cables, self._modules, 6)
-        own = jacobian[np.arange(self._modules), :, np.arange(self._modules)]
-        u, s, _ = np.linalg.svd(own @ allowed.transpose(0, 2, 1), full_matrices=False)
-        kept: Floats = u * (s > _RANK * s[:, :1])[:, None, :]
-        return kept
-
-    def trust(self, basis: Floats, estimate: PoseEstimate, scale_m: float) -> Floats:
-        """How far to believe reachable length changes (3M, 3M): scale^2 (scale^2 + their covariance)^-1, between 0 and 1.
-
-        Inclinations say little about some shapes, such as neighbouring modules bent to opposite sides, while the tip's
-        place is well known. What the covariance calls vague is weighed down, the rest is left as it is.
-        """
-        modules, cables = self._modules, self._cables
-        jacobian = estimate.cable_jacobian.reshape(modules, cables, 6 * modules)
-        by_pose = (basis.transpose(0, 2, 1) @ jacobian).reshape(FREEDOMS * modules, 6 * modules)
-        variance = by_pose @ estimate.covariance @ by_pose.T / scale_m**2
-        return np.asarray(np.linalg.inv(np.eye(len(variance)) + variance), dtype=np.float64)
-
-    def weigh(self, basis: Floats, trust: Floats, length_m: Floats) -> Floats:
-        """The reachable part of length changes (C,) [m], each as far as it is trusted."""
-        by_module = length_m.reshape(self._modules, self._cables, 1)
-        shape = trust @ (basis.transpose(0, 2, 1) @ by_module).reshape(-1)
-        weighed: Floats = (basis @ shape.reshape(self._modules, FREEDOMS, 1)).reshape(-1)
-        return weighed
-
-    def project(self, basis: Floats, length_m: Floats) -> Floats:
-        """The reachable part of length changes (C,) [m]."""
-        by_module = length_m.reshape(self._modules, self._cables, 1)
-        return (basis @ (basis.transpose(0, 2, 1) @ by_module)).reshape(-1)
+        allowed = np.linalg.svd(forbidden)[2][:, FREEDOMS:].transpose(0, 2, 1)
+        each = np.arange(self._modules)
+        own = estimate.cable_jacobian.reshape(self._modules, self._cables, self._modules, 6)[each, :, each]
+        u, s, vt = np.linalg.svd(own @ allowed, full_matrices=False)
+        kept = s > _RANK * s[:, :1]
+        inverse = np.where(kept, 1.0 / np.where(kept, s, 1.0), 0.0)
+        motion = allowed @ (vt.transpose(0, 2, 1) * inverse[:, None, :])
+        # A module's motion carries all that stands on it, the tip included.
+        lever = position[-1] - position[1:]
+        tip = motion[:, :3] + np.cross(motion[:, 3:], lever[:, :, None], axis=1)
+        return Reach(u * kept[:, None, :], tip.transpose(1, 0, 2).reshape(3, -1))

@@ -73,7 +73,7 @@ class Teacher:
         if not estimate.flags & POOR:
             step = config.max_rate_pa_per_s * dt_s
             self._shift_pa += float(np.clip(self._wanted_shift_pa - self._shift_pa, -step, step))
-            moved = self._space.project(self._space.basis(estimate), length - self._from_length)
+            moved = self._space.at(estimate).project(length - self._from_length)
             assist = np.clip(config.assist_pa_per_m * moved, -config.assist_limit_pa, config.assist_limit_pa)
             target = self._base + self._shift_pa - assist[self._cylinders]
             follow = np.clip((target - self._output) * min(1.0, dt_s / config.follow_s), -step, step)
