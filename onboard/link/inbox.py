@@ -14,6 +14,7 @@ from typing import Protocol
 from onboard.clock import Clock, wait_s
 
 MESSAGES = 256  # births, health and acknowledgements: few, and never crowded out by data
+STALL_S = 0.05  # nothing taken for this long: either little comes, or the reader was held up and much may wait
 SETTLE_S = 0.05  # after a stall, empty the socket for at most this long before looking at what it held
 
 
@@ -50,6 +51,7 @@ class Inbox:
         self.dropped = 0
         self.count = 0
         self.last_live_s: float | None = None
+        self._taken_s = clock.now_s()
 
     def put_nowait(self, message: IncomingMessage) -> None:
         """Take a message, stamp it, drop the oldest of its queue if that is full."""
@@ -70,13 +72,15 @@ class Inbox:
         return len(self._data) + len(self._other)
 
     async def get(self) -> list[Arrival]:
-        """Wait for something, let the socket run empty, then take everything in the order of arrival."""
+        """Wait for something and take everything in the order of arrival; after a stall, let the socket run empty first."""
         await self._something.wait()
-        start_s, seen = self._clock.now_s(), -1
-        while seen != self.count and self._clock.now_s() - start_s < SETTLE_S:
-            seen = self.count
-            await wait_s(0.0)
-            await wait_s(0.0)
+        start_s = self._clock.now_s()
+        if start_s - self._taken_s > STALL_S:
+            seen = -1
+            while seen != self.count and self._clock.now_s() - start_s < SETTLE_S:
+                seen = self.count
+                await wait_s(0.0)
+                await wait_s(0.0)
         return self.take()
 
     def take(self) -> list[Arrival]:
@@ -85,4 +89,5 @@ class Inbox:
         self._other.clear()
         self._data.clear()
         self._something.clear()
+        self._taken_s = self._clock.now_s()
         return taken

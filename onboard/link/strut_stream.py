@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-
-import numpy as np
+from itertools import pairwise
 
 from onboard.link.board_json import Birth
 from onboard.link.board_time import BoardTime
@@ -19,6 +18,7 @@ TWIN_FRAMES = 50  # of an earlier boot: more than can have been on their way
 TWIN_GONE_S = 10.0  # without a sign of a second board
 SEQUENCE_HALF = 1 << 31
 SEQUENCE_MASK = (1 << 32) - 1
+_BOARD_TROUBLE = ImuFlag.BUS_ERROR | ImuFlag.SENSOR_FAULT
 
 
 class StrutStream:
@@ -87,15 +87,16 @@ class StrutStream:
         self._watch_for_a_twin(frame.boot_id, received_s)
         if birth is None or frame.boot_id != birth.boot_id or frame.config_generation != birth.config_generation & 0xFF:
             return self._refuse("unborn")
-        if np.any(np.diff(frame.elapsed_us) <= 0):
+        elapsed_us: list[int] = frame.elapsed_us.tolist()
+        count = len(elapsed_us)
+        if any(later <= earlier for earlier, later in pairwise(elapsed_us)):
             return self._refuse("malformed")
-        count = len(frame.raw)
         missing = 0
         if self._next_sequence is not None:
             missing = ((frame.sequence - self._next_sequence + SEQUENCE_HALF) & SEQUENCE_MASK) - SEQUENCE_HALF
         if missing < 0:
             return self._refuse_repeated("duplicate")
-        newest_ticks = self.time.sync.unwrap(frame.ticks_us, received_s) + int(frame.elapsed_us[-1])
+        newest_ticks = self.time.sync.unwrap(frame.ticks_us, received_s) + elapsed_us[-1]
         if self._next_sequence is not None and newest_ticks <= self._last_ticks:
             return self._refuse_repeated("backwards")
         newest_s = self.time.host_s(newest_ticks, received_s)
@@ -110,22 +111,25 @@ class StrutStream:
         self.packets += 1
         self.samples += count
         self.newest_s = newest_s
-        return self._batch(frame, birth, newest_s - (frame.elapsed_us[-1] - frame.elapsed_us) * 1e-6, received_s)
+        return self._batch(frame, birth, [newest_s - (elapsed_us[-1] - us) * 1e-6 for us in elapsed_us], received_s)
 
-    def _batch(self, frame: ImuFrame, birth: Birth, t_s: np.ndarray, received_s: float) -> ImuBatch:
+    def _batch(self, frame: ImuFrame, birth: Birth, t_s: list[float], received_s: float) -> ImuBatch:
+        motion = frame.raw[:, :6]
         flags = SensorFlag.NONE
-        if np.any(np.abs(frame.raw[:, :6].astype(np.int32)) >= FULL_SCALE):
+        if motion.max() >= FULL_SCALE or motion.min() <= -FULL_SCALE:
             flags |= SensorFlag.SATURATED
-        if frame.flags & (ImuFlag.BUS_ERROR | ImuFlag.SENSOR_FAULT):
+        if frame.flags & _BOARD_TROUBLE:
             flags |= SensorFlag.BUS_ERROR
+        acceleration, rate = motion[:, :3] * birth.accel_scale, motion[:, 3:] * birth.gyro_scale
+        acceleration.flags.writeable = rate.flags.writeable = False  # fresh arrays: no copy is needed to freeze them
         return ImuBatch(
             self.strut,
             frame.boot_id,
             frame.sequence,
             frozen(t_s),
-            frozen(frame.raw[:, :3] * birth.accel_scale),
-            frozen(frame.raw[:, 3:6] * birth.gyro_scale),
-            float(frame.raw[-1, 6]) * birth.temp_scale + birth.temp_offset,
+            acceleration,
+            rate,
+            int(frame.raw[-1, 6]) * birth.temp_scale + birth.temp_offset,
             flags,
             received_s,
         )
