@@ -104,7 +104,9 @@ def test_the_guide_leads_from_the_tail_over_the_wall_to_the_ceiling(root: Path, 
     guide = make_guide(scene, spec, body, np.array([0.9, 0.3, 0.6]))
     np.testing.assert_allclose(guide.line[0], body[0], atol=1e-9)
     assert np.linalg.norm(guide.line[-1] - [0.9, 0.3, 0.58]) < 2 * SPACING_M
-    np.testing.assert_allclose(np.linalg.norm(np.diff(guide.line, axis=0), axis=1), SPACING_M, rtol=0.02)
+    gaps = np.linalg.norm(np.diff(guide.line, axis=0), axis=1)  # chords: shorter where the line bends
+    assert gaps.max() < 1.02 * SPACING_M and gaps.min() > 0.9 * SPACING_M
+    assert guide.along[1] == pytest.approx(np.median(gaps), rel=0.01)
     # along floor, wall and ceiling at pad height, less what two rounded corners cut off
     assert 1.72 - 0.08 < guide.along[-1] < 1.72
     good = guide.valid[:, 0] == 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Protocol
 
@@ -16,6 +16,7 @@ from onboard.planning.contact.scene import Scene
 from onboard.planning.contact.worm import WormSpec
 
 Floats = NDArray[np.float64]
+ON_TARGET_M = 0.002  # a solution this close is not tried from another start
 _RANK = (0, 3, 5, 6)  # dimension of the set of poses that 0, 1, 2, 3 or more segments reach
 
 
@@ -89,17 +90,30 @@ class BlockSolver(Protocol):
 
 
 class CompiledSolver:
-    """The planner's own interior-point Levenberg-Marquardt."""
+    """The planner's own interior-point Levenberg-Marquardt, begun again elsewhere where it ends off the target."""
 
     def __init__(self, spec: WormSpec, scene: Scene) -> None:
         self._body, self._weights, self._solids = make_body(spec), make_weights(spec), scene.solids
+        middle = 0.5 * (spec.segments.length_min_m + spec.segments.length_max_m)
+        bend = 0.4 * spec.segments.curvature_max_per_m
+        self._others = [(middle, 0.0, bend), (middle, 0.0, -bend), (middle, bend, 0.0), (middle, -bend, 0.0)]
 
     def solve(self, problem: BlockProblem) -> BlockSolution:
         n = len(problem.start)
-        shape, frames = np.empty((n, 3)), np.empty((n + 1, 3, 4))
-        closure = problem.root if problem.closure is None else problem.closure
-        used, loss = solve_block(
-            self._body, self._weights, self._solids, problem.root, problem.start, problem.matrix, problem.bound,
-            problem.link, problem.target, problem.closure is not None, closure, shape, frames,
-        )  # fmt: skip
-        return BlockSolution(shape, frames, float(loss), int(used))
+        best: BlockSolution | None = None
+        starts = [problem.start, *(np.tile(other, (n, 1)) for other in self._others[: 1 + int(self._weights["restarts"])])]
+        spent = 0
+        for start in starts:
+            shape, frames = np.empty((n, 3)), np.empty((n + 1, 3, 4))
+            closure = problem.root if problem.closure is None else problem.closure
+            used, loss = solve_block(
+                self._body, self._weights, self._solids, problem.root, start, problem.matrix, problem.bound,
+                problem.link, problem.target, problem.closure is not None, closure, shape, frames,
+            )  # fmt: skip
+            spent += int(used)
+            if best is None or loss < best.loss:
+                best = BlockSolution(shape, frames, float(loss), spent)
+            if np.linalg.norm(frames[problem.link, :, 3] - problem.target[:, 3]) < ON_TARGET_M:
+                break
+        assert best is not None
+        return replace(best, iterations=spent)

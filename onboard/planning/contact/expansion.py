@@ -23,6 +23,7 @@ AHEAD_M = np.linspace(0.14, 0.055, DISTANCES)
 FAR_AHEAD_M = np.minimum(AHEAD_M, 0.13)  # more than one segment from the anchor: no bend takes all of them straight
 BEHIND_M = np.linspace(0.05, 0.13, DISTANCES)
 BETWEEN_M = 0.01 * np.array([0, 1, -1, 2, -2, 3, -3, 4])  # about the middle, for a link between two anchors
+MISSES = 8  # a mode whose first targets all fail is given up
 COUNTS = 3 + len(REASONS)  # IK calls, IK iterations, one count per reason of motion.REASONS, modes refused for load
 MODE_LOAD = COUNTS - 1
 
@@ -79,29 +80,38 @@ def _moves(
     path = np.empty((SAMPLES + 1, *state.shape.shape))
     out: list[Child] = []
     places = _places(low, high, link, where)
-    laterals = range(LATERALS if attach >= 0 else 1)
-    for lateral in laterals:
-        for place in places if attach >= 0 else places[: 2 * HOVERS : 2]:
-            index = round(place / guide.along[1])
-            if not 0 <= index < len(guide.line) or not guide.valid[index, lateral]:
-                counts[2 + REACH] += 1
-                continue
-            target = guide.targets[index, lateral]
-            if attach < 0:
-                target = target.copy()
-                target[:, 3] += LIFT_M * target[:, 0]
-            reason = transition(
-                body, weights, scene.solids, state.frames, state.shape, holding, link, attach >= 0, target, frames, shape,
-                path, counts,
-            )  # fmt: skip
-            counts[2 + reason] += 1
-            if reason == OK:
-                after = holding.copy()
-                if attach >= 0:
-                    after[attach] = 1
-                out.append(Child(State(frames.copy(), shape.copy(), after), path.copy(), release, attach))
-                if len(out) >= top:
-                    return out
+    tries = [(place, lateral) for lateral in range(LATERALS) for place in places]
+    if attach < 0:
+        tries = [(place, 0) for place in places[: 2 * HOVERS : 2]]
+    misses = 0
+    for place, lateral in tries:
+        if lateral and out:
+            break
+        index = round(place / guide.along[1])
+        if not 0 <= index < len(guide.line) or not guide.valid[index, lateral]:
+            counts[2 + REACH] += 1
+            continue
+        target = guide.targets[index, lateral]
+        if attach < 0:
+            target = target.copy()
+            target[:, 3] += LIFT_M * target[:, 0]
+        solved = counts[0]
+        reason = transition(
+            body, weights, scene.solids, state.frames, state.shape, holding, link, attach >= 0, target, frames, shape, path,
+            counts,
+        )  # fmt: skip
+        counts[2 + reason] += 1
+        if reason != OK:
+            misses += counts[0] > solved
+            if misses >= MISSES:
+                break
+            continue
+        after = holding.copy()
+        if attach >= 0:
+            after[attach] = 1
+        out.append(Child(State(frames.copy(), shape.copy(), after), path.copy(), release, attach))
+        if len(out) >= top:
+            break
     return out
 
 
@@ -136,16 +146,21 @@ def project(line, along, point_x, point_y, point_z):  # type: ignore[no-untyped-
     return s, np.sqrt(max(best - shift * shift, 0.0))
 
 
-def measure(spec_numbers: tuple[float, float], body: Record, guide: Guide, state: State) -> tuple[float, float, float, float]:
-    """Head's arc length, mean arc length of the links, head's lateral distance [m], and deformation of a state.
+class Measure(NamedTuple):
+    """Arc lengths of head, tail and the links' mean on the guide [m], head's distance from it [m], deformation."""
 
-    Deformation is (1/n) sum(extension * rho + bending * |theta|^2); spec_numbers = (extension, bending).
-    """
-    total, s, lateral = 0.0, 0.0, 0.0
-    for frame in state.frames:
-        s, lateral = project(guide.line, guide.along, frame[0, 3], frame[1, 3], frame[2, 3])
-        total += s
+    head_m: float
+    tail_m: float
+    mean_m: float
+    lateral_m: float
+    deformation: float
+
+
+def measure(body: Record, guide: Guide, state: State, extension: float, bending: float) -> Measure:
+    """Progress and deformation, (1/n) sum(extension * rho + bending * |theta|^2), of a state."""
+    along = [project(guide.line, guide.along, frame[0, 3], frame[1, 3], frame[2, 3]) for frame in state.frames]
     rho = (state.shape[:, 0] - body["length_min"]) / body["length_span"]
     angle = state.shape[:, 0] ** 2 * (state.shape[:, 1] ** 2 + state.shape[:, 2] ** 2)
-    deformation = float(np.mean(spec_numbers[0] * rho + spec_numbers[1] * angle))
-    return s, total / len(state.frames), lateral, deformation
+    deformation = float(np.mean(extension * rho + bending * angle))
+    mean = sum(s for s, _ in along) / len(along)
+    return Measure(along[-1][0], along[0][0], mean, along[-1][1], deformation)

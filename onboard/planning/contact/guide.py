@@ -15,6 +15,7 @@ from onboard.planning.contact.worm import GuideNumbers, WormSpec
 Floats = NDArray[np.float64]
 SPACING_M = 0.005
 SMOOTHING_M = 0.06
+STRAIGHTENING_M = 0.24  # over this length the line is evened out within the surface
 LATERAL_M = (0.0, 0.015, -0.015)
 _RING = 8
 
@@ -50,9 +51,12 @@ def make_guide(scene: Scene, spec: WormSpec, body: Floats, goal: Floats) -> Guid
     distance, outward = scene.distance(goal), scene.gradient(goal)
     end = goal + (spec.pads.offset_m - distance) * outward
     line = resample(np.vstack([body, voxels[1:-1], end[None]]), SPACING_M)
-    line = resample(_smooth(line, max(1, round(SMOOTHING_M / SPACING_M / 2))), SPACING_M)
+    line = resample(_smooth(line, round(SMOOTHING_M / SPACING_M / 2)), SPACING_M)
+    for _ in range(2):
+        line = resample(_straighten(scene, line), SPACING_M)
     targets, valid = _targets(scene, spec, line)
-    along: Floats = SPACING_M * np.arange(len(line), dtype=np.float64)
+    length = float(np.linalg.norm(np.diff(line, axis=0), axis=1).sum())
+    along: Floats = np.linspace(0.0, length, len(line), dtype=np.float64)
     return Guide(line, along, targets, valid, cost)
 
 
@@ -106,12 +110,12 @@ def voxel_path(
 
 
 def resample(points: Floats, spacing: float) -> Floats:
-    """The same polyline, shape (N, 3), at equal spacing; its last stretch, shorter than one spacing, is cut."""
+    """The same polyline, shape (N, 3), from end to end at the equal spacing nearest to the one asked for."""
     steps = np.linalg.norm(np.diff(points, axis=0), axis=1)
     keep = np.concatenate([[True], steps > 1e-9])
     points, steps = points[keep], steps[steps > 1e-9]
     along = np.concatenate([[0.0], np.cumsum(steps)])
-    at = spacing * np.arange(int(along[-1] / spacing + 1e-9) + 1)
+    at = np.linspace(0.0, along[-1], max(1, round(along[-1] / spacing)) + 1)
     return np.column_stack([np.interp(at, along, points[:, i]) for i in range(3)])
 
 
@@ -121,6 +125,16 @@ def _smooth(line: Floats, half: int) -> Floats:
     index = np.arange(len(line))
     width = np.minimum(half, np.minimum(index, len(line) - 1 - index))
     out: Floats = (total[index + width + 1] - total[index - width]) / (2 * width + 1)[:, None]
+    return out
+
+
+def _straighten(scene: Scene, line: Floats) -> Floats:
+    """Evens out turns within the surface only: a voxel path swerves in a few steps, often right at a corner, where a
+    worm then has to fold and turn at once. Turns of the surface itself stay as sharp as they are."""
+    normal = scene.gradient(line)
+    wide = _smooth(line, round(STRAIGHTENING_M / SPACING_M / 2))
+    side = _unit(np.cross(normal, np.gradient(wide, axis=0)))
+    out: Floats = line + side * np.sum((wide - line) * side, axis=1, keepdims=True)
     return out
 
 

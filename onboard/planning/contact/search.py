@@ -23,6 +23,9 @@ from onboard.planning.contact.worm import WormSpec
 
 Floats = NDArray[np.float64]
 ROUNDING_M = 0.015  # two nodes of one mode whose links agree to this are one
+# the score counts the head's and the tail's progress, and for the rest the links' mean: a head that runs ahead of a
+# tail it cannot pull any more is the search's commonest dead end
+HEAD, TAIL = 0.5, 0.0
 NOMINAL_M = 0.02  # progress a step that counts as going well
 RECENT = 4  # steps over which progress is called recent
 ALPHA = (0.1, 1.0)
@@ -31,7 +34,7 @@ AGAIN = 0.05  # score a node loses before it is opened a second time
 
 @dataclass
 class Node:
-    """A state in the tree. progress: head and links' mean, along the guide [m]."""
+    """A state in the tree. head_m, mean_m: along the guide [m]; progress_m: what the score counts [m]."""
 
     state: State
     path: Floats | None
@@ -41,6 +44,7 @@ class Node:
     depth: int
     head_m: float
     mean_m: float
+    progress_m: float
     deformation: float
     score: float = 0.0
     opened: int = 0
@@ -79,9 +83,11 @@ class BlockExpander:
     def node(self, parent: Node | None, state: State, path: Floats | None, released: int, attached: int) -> Node:
         """The node of one checked step; the start has neither parent nor path."""
         numbers = self.spec.search
-        head, mean, lateral, deformation = measure((numbers.extension, numbers.bending), self.body, self.guide, state)
+        m = measure(self.body, self.guide, state, numbers.extension, numbers.bending)
+        head_m = m.head_m - numbers.lateral * m.lateral_m
+        progress_m = HEAD * head_m + TAIL * m.tail_m + (1.0 - HEAD - TAIL) * m.mean_m
         depth = 0 if parent is None else parent.depth + 1
-        return Node(state, path, released, attached, parent, depth, head - numbers.lateral * lateral, mean, deformation)
+        return Node(state, path, released, attached, parent, depth, head_m, m.mean_m, progress_m, m.deformation)
 
 
 def search(
@@ -196,7 +202,7 @@ def _at_goal(node: Node, goal: Floats, radius: float) -> bool:
 
 
 def _score(spec: WormSpec, root: Node, length: float, node: Node, visits: Counter[str]) -> float:
-    """Half the head's progress, half the links', less deformation and steps, plus exploration (paper, eq. 11)."""
+    """Progress less deformation and steps, plus exploration (paper, eq. 11)."""
     numbers = spec.search
     before: Node = node
     for _ in range(RECENT):
@@ -205,6 +211,6 @@ def _score(spec: WormSpec, root: Node, length: float, node: Node, visits: Counte
         before = before.parent
     taken = max(node.depth - before.depth, 1)
     alpha = min(max((node.mean_m - before.mean_m) / (taken * NOMINAL_M), ALPHA[0]), ALPHA[1])
-    gain = 0.5 * (node.head_m - root.head_m + node.mean_m - root.mean_m) / length
+    gain = (node.progress_m - root.progress_m) / length
     exploration = numbers.exploration / np.sqrt(1.0 + visits[node.state.mode])
     return float(gain - numbers.deformation * alpha * node.deformation - numbers.step * node.depth + exploration)
