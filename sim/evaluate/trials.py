@@ -16,7 +16,7 @@ from sim.tower.model import TowerModel
 from sim.tower.plant import TowerPlant, bend_setpoints_pa
 from sim.tower.truth import TowerTruth
 
-WARM_UP_S = 3.0
+WARM_UP_S = 5.0
 ACTIVE_AMPLITUDE_PA = (0.4e5, 1.2e5)  # bends the tip by some 15 to 55 degrees
 ACTIVE_SLEW_PA_S = 2.0e5
 ACTIVE_MODULE_PA = 0.2e5  # a difference of each module, so that the arm also takes shapes that are no arcs
