@@ -195,6 +195,36 @@ def misread(direction: np.ndarray, sigma_incl: float, sigma_az: float, rng: np.r
     return out / np.linalg.norm(out, axis=1)[:, None]
 
 
+def test_without_memory_one_tick_is_one_gauss_newton_step() -> None:
+    """From the last pose a small change of all readings is followed within a hundredth of it in a single tick."""
+    spec = robot()
+    geometry = DiscGeometry.of(spec.structure)
+    config = DiscMapConfig(memory_s=0.0)
+    before, after = pose_of(geometry, bent(tilt_deg=40.0))[2], pose_of(geometry, bent(tilt_deg=41.0))[2]
+    unit = config.build(spec)
+    start, stepped = unit.update(observed(before, 0.0)), unit.update(observed(after, 0.0125))
+    goal = config.build(spec).update(observed(after, 0.0))
+    whole = np.linalg.norm(goal.position_m - start.position_m)
+    assert whole > 0.005
+    assert np.linalg.norm(goal.position_m - stepped.position_m) < 0.01 * whole
+
+
+@pytest.mark.parametrize("memory_s", (0.1, 0.4))
+def test_a_step_that_no_gyro_saw_fades_in_with_the_memorys_time_constant(memory_s: float) -> None:
+    """What is missing after one time constant is 1/e: the averaging is a first-order low-pass and nothing else."""
+    spec = robot()
+    geometry = DiscGeometry.of(spec.structure)
+    before, after = pose_of(geometry, bent(tilt_deg=40.0))[2], pose_of(geometry, bent(tilt_deg=41.0))[2]
+    unit = DiscMapConfig(memory_s=memory_s).build(spec)
+    for k in range(200):
+        start = unit.update(observed(before, 0.0125 * k)).tip_m
+    for k in range(200, 200 + round(memory_s / 0.0125)):
+        now = unit.update(observed(after, 0.0125 * k)).tip_m
+    goal = DiscMapConfig().build(spec).update(observed(after, 0.0)).tip_m
+    left = np.linalg.norm(goal - now) / np.linalg.norm(goal - start)
+    assert abs(left - math.exp(-1.0)) < 0.03
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_the_same_readings_give_the_same_bits(method: str) -> None:
     spec = robot()

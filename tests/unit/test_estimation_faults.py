@@ -101,10 +101,11 @@ def test_one_missing_strut_degrades_the_estimate_but_it_stays_good(spec, scene, 
     assert np.trace(after.covariance) > np.trace(before.covariance)
 
 
-def test_a_module_without_struts_holds_its_bend_and_says_so(spec, scene) -> None:
+@pytest.mark.parametrize("module", (0, 2, 4))
+def test_a_module_without_struts_holds_its_bend_and_says_so(spec, scene, module: int) -> None:
     unit = DiscMapConfig().build(spec)
     before = feed(unit, 100, scene[2])
-    after = feed(unit, 80, scene[2], start=100, valid=without(8, 9, 10, 11))
+    after = feed(unit, 80, scene[2], start=100, valid=without(*range(4 * module, 4 * module + 4)))
     assert after.flags & EstimateFlag.COASTING
     assert error_m(after, scene) < 0.02 * 1.16
     assert after.tip_sigma_m > 1.2 * before.tip_sigma_m
@@ -260,8 +261,8 @@ def test_the_one_module_rig_is_estimated_from_its_own_file() -> None:
 
 
 def test_a_stalled_daemon_does_not_extrapolate_rates(spec, scene) -> None:
-    """After two seconds without a tick the rate of the last sample is not taken for two seconds of turning."""
+    """After 0.3 s without a tick the rate of the last sample is not taken for 0.3 s of turning."""
     unit = DiscMapConfig().build(spec)
     feed(unit, 100, scene[2])
-    late: StrutObservations = observed(scene[2], DT * 99 + 2.0, rate=np.tile([1.0, 0.0, 0.0], (20, 1)))
+    late: StrutObservations = observed(scene[2], DT * 99 + 0.3, rate=np.tile([1.0, 0.0, 0.0], (20, 1)))
     assert error_m(unit.update(late), scene) < 0.01 * 1.16
