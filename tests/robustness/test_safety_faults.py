@@ -1,0 +1,355 @@
+"""Faults around supervisor, monitor and governor: pressures stay in range, boards go safe in time, a person gets a line."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from onboard.clock import SimulatedClock
+from onboard.errors import SafetyError
+from onboard.link.wire_types import BoardFault
+from onboard.messages import BoardReport, EstimateFlag, SensorFlag, Setpoints, frozen
+from onboard.runtime.loop import LoopGroup
+from onboard.safety.governor import Governor
+from onboard.safety.monitor import ConditionMonitor, Inputs
+from onboard.safety.supervisor import Supervisor
+from onboard.safety.table import Event, State
+from tests.unit.control_support import SPEC, VALVES, bent, estimate
+
+SUPERVISOR_S = 1.0 / SPEC.rates.supervisor_hz
+CONTROL_S = 1.0 / SPEC.rates.control_hz
+DEADLINE_S = VALVES.deadline_ms / 1000.0
+
+
+class Board:
+    """What docs/protocol.md says an actuator board does by itself, with the valve's first-order lag."""
+
+    def __init__(self, config):
+        self.config, self.epoch, self.boot_id = config, 0, 7
+        self.state, self.fault, self.stop_open = "disarmed", 0, False
+        self.mute = self.deaf = self.stuck = False
+        self.heard_s = self.seen_s = 0.0
+        self.target = np.full(config.channels, VALVES.safe_pressure_pa)
+        self.pressure = self.target.copy()
+
+    def advance(self, t_s):
+        if self.state == "active" and (t_s - self.heard_s > DEADLINE_S or self.stop_open):
+            self.state = "latched"
+        if self.state != "active":
+            self.target = np.full(self.config.channels, VALVES.safe_pressure_pa)
+        gain = 1.0 - np.exp(-(t_s - self.seen_s) / 0.08)
+        if not self.stuck:
+            self.pressure = self.pressure + gain * (self.target - self.pressure)
+        self.seen_s = t_s
+
+    def report(self, t_s):
+        armed, latched = self.state == "active", self.state == "latched"
+        return BoardReport(
+            self.config.id, t_s, self.boot_id, self.epoch, armed, latched, self.stop_open, self.fault, 0, frozen(self.pressure)
+        )
+
+
+class Boards:
+    """All boards behind one sink."""
+
+    def __init__(self, clock):
+        self.clock, self.boards = clock, [Board(config) for config in VALVES.boards]
+        self._reports = {}
+        self.epoch, self.sent = 0, []
+
+    def each(self, change):
+        for board in self.boards:
+            if not board.deaf:
+                change(board)
+
+    def arm(self, epoch):
+        self.epoch = epoch
+
+        def change(board):
+            if not board.stop_open and not board.fault:
+                board.state, board.epoch, board.heard_s = "active", epoch, self.clock.now_s()
+
+        self.each(change)
+
+    def disarm(self):
+        self.each(lambda board: setattr(board, "state", "disarmed") if not board.stop_open else None)
+
+    def stop(self):
+        self.each(lambda board: setattr(board, "state", "latched"))
+
+    def send(self, setpoints):
+        self.sent.append(setpoints)
+        for board in self.boards:
+            if board.state == "active" and not board.deaf:
+                board.heard_s = self.clock.now_s()
+                board.target = setpoints.value[board.config.first : board.config.first + board.config.channels].copy()
+
+    def reports(self):
+        for board in self.boards:
+            board.advance(self.clock.now_s())
+            if not board.mute:
+                self._reports[board.config.id] = board.report(self.clock.now_s())
+        return list(self._reports.values())
+
+
+class Arm:
+    """Loops on a simulated clock; `see` gives the estimate of a tick, `want` the controller's set-points."""
+
+    def __init__(self):
+        self.clock = SimulatedClock(100.0)
+        self.sink = Boards(self.clock)
+        self.governor, self.supervisor = Governor(SPEC, self.sink), Supervisor(SPEC, epoch_start=1000)
+        self.monitor, self.loops = ConditionMonitor(SPEC), LoopGroup(self.clock)
+        self.estimate, self.lines, self.pressures = None, [], []
+        self.recorder_failed, self.missed = False, 0
+        self.see = lambda t_s: estimate(t_s)
+        self.want = lambda t_s: Setpoints(t_s, np.full(40, VALVES.rest_pressure_pa), "test")
+        self.loops.add("control", SPEC.rates.control_hz, self.control)
+        self.loops.add("supervisor", SPEC.rates.supervisor_hz, self.supervise)
+
+    def control(self, t_s):
+        seen = self.see(t_s)
+        self.estimate = self.estimate if seen is None else seen
+        self.governor.issue(t_s, self.want(t_s), self.supervisor.state)
+        self.sink.reports()
+        self.pressures.append(np.concatenate([board.pressure for board in self.sink.boards]))
+
+    def supervise(self, t_s):
+        bits = self.monitor.assess(
+            Inputs(
+                t_s=t_s,
+                estimate=self.estimate,
+                reports=self.sink.reports(),
+                epoch=self.supervisor.epoch,
+                issued_pa=self.governor.issued,
+                not_finite=self.governor.not_finite,
+                ticks=self.loops.ticks,
+                overruns=self.missed,
+                recorder_failed=self.recorder_failed,
+            )
+        )
+        moved = self.supervisor.step(t_s, bits, self.monitor.details)
+        if moved is not None:
+            self.follow(moved)
+        self.lines += [notice.text for notice in self.supervisor.notices()]
+
+    def follow(self, moved):
+        self.lines.append(moved.text)
+        if moved.target is State.ARMING:
+            self.governor.arm(moved.epoch, self.governor.measured())
+        elif moved.target in (State.SAFE, State.FAULT):
+            self.governor.stop()
+        elif moved.target is State.DISARMED:
+            self.governor.disarm()
+
+    def ask(self, event):
+        self.follow(self.supervisor.request(self.clock.now_s(), event))
+
+    def go_on(self, seconds):
+        self.loops.advance(self.clock.now_s() + seconds)
+
+    def until(self, state, limit_s):
+        """Seconds until the supervisor is in `state`; fails after `limit_s`."""
+        start_s = self.clock.now_s()
+        while self.supervisor.state is not state:
+            self.go_on(CONTROL_S)
+            assert self.clock.now_s() - start_s <= limit_s + CONTROL_S, f"still {self.supervisor.state} after {limit_s} s"
+        return self.clock.now_s() - start_s
+
+
+@pytest.fixture
+def arm():
+    one = Arm()
+    one.go_on(0.5)
+    one.ask(Event.ARM)
+    one.until(State.ACTIVE, 0.5)
+    one.go_on(2.0)
+    yield one
+    limits = np.array(one.pressures)
+    assert (limits >= VALVES.min_pressure_pa - 1e-6).all() and (limits <= VALVES.max_pressure_pa + 1e-6).all()
+
+
+def spoil_flags(flag, struts):
+    flags = np.zeros(20, dtype=np.int64)
+    flags[struts] = int(flag)
+    return lambda t_s: estimate(t_s, strut_flags=flags)
+
+
+def tilted(degrees):
+    return lambda t_s: estimate(t_s, bent(degrees))
+
+
+STOPPING = {
+    "board_silent": (lambda arm: setattr(arm.sink.boards[2], "mute", True), State.SAFE, SPEC.safety.board_silence_ms / 1000.0),
+    "board_latched": (lambda arm: setattr(arm.sink.boards[1], "state", "latched"), State.SAFE, 0.0),
+    "stop_input": (lambda arm: setattr(arm.sink.boards[4], "stop_open", True), State.SAFE, 0.0),
+    "board_output": (lambda arm: setattr(arm.sink.boards[0], "fault", int(BoardFault.OUTPUT)), State.FAULT, 0.0),
+    "board_unconfigured": (lambda arm: setattr(arm.sink.boards[3], "fault", int(BoardFault.UNCONFIGURED)), State.SAFE, 0.0),
+    "tilt_limit": (lambda arm: setattr(arm, "see", tilted(SPEC.safety.max_tilt_deg + 2.0)), State.SAFE, 0.0),
+    "not_a_number": (
+        lambda arm: setattr(arm, "want", lambda t_s: Setpoints(t_s, np.full(40, np.nan), "broken")),
+        State.FAULT,
+        VALVES.command_ttl_ms / 1000.0,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STOPPING)
+def test_each_stopping_fault_brings_all_boards_to_the_safe_pressure_in_time_and_says_why(arm, name):
+    plant, target, allowed_s = STOPPING[name]
+    plant(arm)
+    took_s = arm.until(target, allowed_s + 3 * SUPERVISOR_S)
+    assert took_s <= allowed_s + 3 * SUPERVISOR_S
+    assert any(f"docs/faults/{name}.md" in line and f"-> {target.value}" in line for line in arm.lines)
+    sent = len(arm.sink.sent)
+    arm.go_on(1.0)
+    assert len(arm.sink.sent) == sent, "nothing is sent after the stop"
+    for board in arm.sink.boards:
+        assert board.state in ("latched", "disarmed")
+        assert board.pressure == pytest.approx(np.full(8, VALVES.safe_pressure_pa), abs=200.0)
+    for event in (Event.ARM, Event.GO, Event.TEACH):
+        with pytest.raises(SafetyError):
+            arm.ask(event)
+
+
+def test_a_pressure_that_does_not_follow_is_a_fault_after_its_time_out(arm):
+    arm.sink.boards[2].stuck = True
+    arm.want = lambda t_s: Setpoints(t_s, np.full(40, 5.0e5), "test")
+    took_s = arm.until(State.FAULT, VALVES.tracking_timeout_ms / 1000.0 + 0.5)
+    assert took_s >= VALVES.tracking_timeout_ms / 1000.0
+    assert "valve2 channel" in arm.lines[-1] and "pressure_not_following" in arm.lines[-1]
+
+
+def test_a_daemon_that_stops_lets_every_board_go_safe_by_itself(arm):
+    arm.sink.sent.clear()
+    start_s = arm.clock.now_s()
+    while any(board.state == "active" for board in arm.sink.boards):
+        arm.clock.advance(0.005)
+        arm.sink.reports()
+        assert arm.clock.now_s() - start_s <= DEADLINE_S + 0.02
+    assert arm.sink.sent == []
+
+
+def test_a_control_loop_that_hangs_while_the_supervisor_lives_ends_in_the_safe_state(arm):
+    arm.want = lambda t_s: None
+    arm.until(State.SAFE, (VALVES.command_ttl_ms + VALVES.deadline_ms) / 1000.0 + 3 * SUPERVISOR_S)
+    assert "board_latched" in arm.lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("name", "see"),
+    [
+        ("module_missing", spoil_flags(SensorFlag.MISSING, slice(8, 12))),
+        ("estimate_lost", lambda t_s: estimate(t_s, flags=EstimateFlag.LOST)),
+        ("estimate_uncertain", lambda t_s: estimate(t_s, flags=EstimateFlag.UNCERTAIN)),
+        ("estimate_old", lambda t_s: None),
+    ],
+)
+def test_losing_sight_of_the_arm_holds_its_pressures_and_comes_back_or_ends_safe(arm, name, see):
+    healthy = arm.see
+    arm.want = lambda t_s: Setpoints(t_s, np.full(40, 3.5e5 + 1e5 * np.sin(t_s)), "moving")
+    arm.go_on(0.7)
+    arm.see = see
+    arm.until(State.DEGRADED, SPEC.safety.estimate_max_age_ms / 1000.0 + 3 * SUPERVISOR_S)
+    assert f"docs/faults/{name}.md" in arm.lines[-1]
+    held = arm.sink.sent[-1].value
+    arm.go_on(3.0)
+    assert (arm.sink.sent[-1].value == held).all()
+    arm.see = healthy
+    arm.until(State.ACTIVE, 0.7)
+    arm.see = see
+    arm.until(State.DEGRADED, 1.0)
+    arm.until(State.SAFE, SPEC.safety.degraded_limit_s + 0.1)
+    assert "degraded_too_long" in arm.lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("name", "see"),
+    [
+        ("strut_missing", spoil_flags(SensorFlag.STALE, [5])),
+        ("strut_frozen", spoil_flags(SensorFlag.FROZEN, [5])),
+        ("strut_saturated", spoil_flags(SensorFlag.SATURATED, [5])),
+        ("strut_inconsistent", spoil_flags(SensorFlag.INCONSISTENT, [5])),
+        ("strut_bus_error", spoil_flags(SensorFlag.BUS_ERROR, [5])),
+        ("free_fall", spoil_flags(SensorFlag.FREE_FALL, slice(0, 15))),
+        ("ring_warped", lambda t_s: estimate(t_s, flags=EstimateFlag.WARPED)),
+    ],
+)
+def test_lesser_troubles_are_said_and_control_goes_on(arm, name, see):
+    arm.see = see
+    sent = len(arm.sink.sent)
+    arm.go_on(5.0)
+    assert arm.supervisor.state is State.ACTIVE
+    assert len(arm.sink.sent) - sent == pytest.approx(5.0 / CONTROL_S, abs=1)
+    assert sum(f"docs/faults/{name}.md" in line for line in arm.lines) == 1
+
+
+def test_a_recording_that_fails_costs_the_recording_only(arm):
+    arm.recorder_failed = True
+    arm.go_on(30.0)
+    assert arm.supervisor.state is State.ACTIVE
+    assert sum("recorder_failed" in line for line in arm.lines) == 1
+
+
+def test_one_estimate_that_is_not_a_number_changes_nothing(arm):
+    healthy, broken = arm.see, estimate(cable_length_m=frozen(np.full(40, np.nan)))
+    at_s = arm.clock.now_s() + 0.1
+    arm.see = lambda t_s: dataclasses.replace(broken, t_s=t_s) if abs(t_s - at_s) < CONTROL_S else healthy(t_s)
+    arm.go_on(2.0)
+    assert arm.supervisor.state is State.ACTIVE
+
+
+def test_loops_that_miss_ticks_hold_and_then_stop(arm):
+    arm.go_on(2.0)
+
+    def busy(t_s):
+        arm.missed += 1
+        return Setpoints(t_s, np.full(40, 3.5e5), "busy")
+
+    arm.want = busy
+    arm.until(State.DEGRADED, 2.5)
+    assert "loop_overload" in arm.lines[-1]
+    arm.until(State.SAFE, SPEC.safety.degraded_limit_s + 0.1)
+
+
+def test_starting_again_takes_reset_and_arm_and_commands_of_the_old_epoch_are_history(arm):
+    arm.ask(Event.STOP)
+    arm.go_on(0.5)
+    old = arm.sink.boards[0].epoch
+    with pytest.raises(SafetyError, match="reset"):
+        arm.ask(Event.ARM)
+    arm.ask(Event.RESET)
+    arm.go_on(0.1)
+    arm.ask(Event.ARM)
+    arm.until(State.ACTIVE, 0.5)
+    assert all(board.epoch == arm.supervisor.epoch > old for board in arm.sink.boards)
+
+
+def test_a_pressed_stop_keeps_the_robot_from_arming_until_it_is_released(arm):
+    arm.sink.boards[4].stop_open = True
+    arm.until(State.SAFE, 0.2)
+    arm.go_on(0.5)
+    arm.ask(Event.RESET)
+    arm.go_on(0.1)
+    with pytest.raises(SafetyError, match="stop_input"):
+        arm.ask(Event.ARM)
+    arm.sink.boards[4].stop_open = False
+    arm.go_on(0.1)
+    arm.ask(Event.ARM)
+    arm.until(State.ACTIVE, 0.5)
+
+
+def test_a_board_that_does_not_confirm_ends_arming_in_the_safe_state(arm):
+    arm.ask(Event.DISARM)
+    arm.go_on(0.2)
+    arm.sink.boards[3].deaf = True
+    arm.ask(Event.ARM)
+    took_s = arm.until(State.SAFE, 3.2)
+    assert took_s > 2.9
+    assert "arming_failed" in arm.lines[-1]
+
+
+def test_nothing_jumps_from_arming_to_driving(arm):
+    steps = np.abs(np.diff(np.array([sent.value for sent in arm.sink.sent]), axis=0))
+    assert steps.max() <= VALVES.max_slew_pa_per_s * CONTROL_S + 1e-6
+    assert arm.sink.sent[0].value == pytest.approx(np.full(40, VALVES.safe_pressure_pa), abs=1.0)
