@@ -33,6 +33,7 @@ def collect_three_bar(parser: argparse.ArgumentParser) -> Run:
     parser.add_argument("--drives", type=_words, default=default.drives, help="uniform,bang,coloured,primitives,mppi")
     parser.add_argument("--terrains", type=_words, default=default.terrains, help="flat,tilted,walls,ceiling,ramp,course:NAME")
     parser.add_argument("--mppi-samples", type=int, default=default.mppi_samples)
+    parser.add_argument("--model", default="", help="manifest of a model that MPPI plans with (default: the plant itself)")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--quick", action="store_true", help="20 episodes of 4 s")
     parser.add_argument("--json", action="store_true")
@@ -45,6 +46,7 @@ def collect_three_bar(parser: argparse.ArgumentParser) -> Run:
             drives=args.drives,
             terrains=args.terrains,
             mppi_samples=args.mppi_samples,
+            model=args.model,
         )
         with bar("episodes") as update:
             counts = collect(args.out, settings, args.workers, update)

@@ -8,12 +8,15 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from offboard.three_bar.dataset import DataError, read_episode, shard_path, write_episode
 from offboard.three_bar.episodes import DRIVES, run_episode
 from offboard.three_bar.terrains import TERRAINS, TRAINING_COURSES
 from onboard.errors import ConfigError, RobotFault, UsageError
+from onboard.models.manifest import load_model_file
+from onboard.models.strut_dynamics import StrutDynamics
 from sim.three_bar.robot_file import load_robot, physics_hash
 
 KNOWN_TERRAINS = (*TERRAINS, *(f"course:{name}" for name in TRAINING_COURSES))
@@ -29,6 +32,7 @@ class CollectSettings:
     drives: tuple[str, ...] = ("uniform", "bang", "coloured", "primitives")
     terrains: tuple[str, ...] = ("flat", "tilted", "walls", "ceiling", "ramp")
     mppi_samples: int = 16
+    model: str = ""  # manifest of an exported model that MPPI plans with; empty: the plant itself
 
     def check(self) -> None:
         """Raises UsageError for what makes no sense."""
@@ -61,6 +65,8 @@ def collect(folder: Path, settings: CollectSettings, workers: int, progress: Cal
     """
     settings.check()
     physics = physics_hash()
+    if settings.model:
+        _model(settings.model)  # a model that does not load is said before anything is done
     _claim(folder, settings, physics)
     todo, kept = [], 0
     for index in range(settings.episodes):
@@ -89,12 +95,18 @@ def _make(job: tuple[Path, int, CollectSettings, str]) -> str:
     folder, index, settings, physics = job
     spec = load_robot()
     terrain, drive = settings.plan(index)
+    model = _model(settings.model) if settings.model else None
     try:
-        episode = run_episode(spec, terrain, drive, settings.seconds, (settings.seed, index), settings.mppi_samples)
+        episode = run_episode(spec, terrain, drive, settings.seconds, (settings.seed, index), settings.mppi_samples, model)
     except RobotFault:
         return "failed"
     write_episode(folder, index, episode, physics, spec.plant.step_s)
     return "made"
+
+
+@lru_cache(maxsize=1)
+def _model(path: str) -> StrutDynamics:
+    return StrutDynamics(load_model_file(Path(path), load_robot().robot.name, physics_hash()))
 
 
 def _is_whole(path: Path, physics: str) -> bool:

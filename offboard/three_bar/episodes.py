@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +26,7 @@ BLOCK_S, HORIZON_S = 0.5, 2.0
 CABLE_OFFSET_U = 0.36  # a driven cable is about this much shorter than the distance of its caps (reference measurement)
 SLACK_WEIGHT, HEADING_WEIGHT = 0.5, 3.0
 WORLD_ROWS = 16
+VELOCITY_STEPS = 4  # velocities are differences over 0.04 s, as far apart as the robot's own sensing needs
 BLOCK_SAMPLERS: dict[str, Sampler] = {
     "uniform": Uniform(),
     "bang": Bang(),
@@ -143,10 +143,9 @@ def drive_mppi(
     record: Recording,
     rng: np.random.Generator,
     dynamics: Dynamics,
-    observe: Callable[[Plant], Floats],
     samples: int,
 ) -> None:
-    """MPPI towards drawn goals, a new one every 5 to 15 s; `observe` gives the state that `dynamics` starts from."""
+    """MPPI towards drawn goals, a new one every 5 to 15 s."""
     mppi = Mppi(
         navigation_config(samples, plant.step_s),
         COMMANDS,
@@ -162,18 +161,37 @@ def drive_mppi(
             ahead = float(heading(plant.caps())) + float(rng.normal(0.0, 1.0)) + np.pi * float(rng.integers(2))
             mppi.cost = reach_cost(plant.spec, centre + 10.0 * np.array([np.cos(ahead), np.sin(ahead)]))
             next_goal_s = plant.time_s + float(rng.uniform(5.0, 15.0))
-        plan = mppi.plan(observe(plant), now_s, plant.world)
+        plan = mppi.plan(state_at(record, len(record.caps) - 1), now_s, plant.world)
         for row in plan.value[: round(BLOCK_S / plant.step_s)]:
             plant.step(row)
             record.watch(plant)
 
 
+def state_at(record: Recording, step: int) -> Floats:
+    """The state (48,) that the robot could measure at a step of a recording: velocities over the four steps before it."""
+    state = np.zeros(LAYOUT.size)
+    before = max(step - VELOCITY_STEPS, 0)
+    caps = np.asarray(record.caps[step])
+    state[:18] = caps.ravel()
+    if step > before:
+        state[18:36] = ((caps - np.asarray(record.caps[before])) / ((step - before) * record.step_s)).ravel()
+    state[36:42], state[42:] = record.rest[step], record.speed[step]
+    return state
+
+
 def drive_plant(
-    spec: ThreeBar, terrain: str, drive: str, seconds: float, seed: tuple[int, ...], mppi_samples: int = 24
+    spec: ThreeBar,
+    terrain: str,
+    drive: str,
+    seconds: float,
+    seed: tuple[int, ...],
+    mppi_samples: int = 24,
+    model: Dynamics | None = None,
 ) -> tuple[Plant, Recording]:
     """Drive for `seconds`; the plant as it stands at the end and what was recorded. Everything follows from `seed`.
 
-    Raises RobotFault when the simulation breaks down.
+    MPPI plans with `model`, from what the robot can measure; without one it plans with the plant itself. Raises RobotFault
+    when the simulation breaks down.
     """
     rng = np.random.default_rng(list(seed))
     ground = random_ground(rng, terrain)
@@ -187,7 +205,8 @@ def drive_plant(
         elif drive == "primitives":
             drive_primitives(plant, record, rng)
         elif drive == "mppi":
-            drive_mppi(plant, record, rng, PlantDynamics(plant), lambda p: np.zeros(LAYOUT.size), mppi_samples)
+            dynamics = PlantDynamics(plant) if model is None else model
+            drive_mppi(plant, record, rng, dynamics, mppi_samples)
         else:
             raise ValueError(f"unknown drive {drive!r}; known: {', '.join(DRIVES)}")
     except EnoughRecordedError:
@@ -198,10 +217,16 @@ def drive_plant(
 
 
 def run_episode(
-    spec: ThreeBar, terrain: str, drive: str, seconds: float, seed: tuple[int, ...], mppi_samples: int = 24
+    spec: ThreeBar,
+    terrain: str,
+    drive: str,
+    seconds: float,
+    seed: tuple[int, ...],
+    mppi_samples: int = 24,
+    model: Dynamics | None = None,
 ) -> Episode:
     """Record `seconds` of one drive. Raises RobotFault when the simulation breaks down."""
-    plant, record = drive_plant(spec, terrain, drive, seconds, seed, mppi_samples)
+    plant, record = drive_plant(spec, terrain, drive, seconds, seed, mppi_samples, model)
     speed = np.array(record.speed)
     command = speed[1:] / spec.actuators.max_speed_rad_s
     world = plant.scene.world(WORLD_ROWS)

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from offboard.three_bar.episodes import LAYOUT, Recording, drive_plant
-from offboard.three_bar.windows import VELOCITY_STEPS
+from offboard.three_bar.episodes import VELOCITY_STEPS, drive_plant, state_at
 from onboard.errors import RobotFault
 from onboard.messages import Floats
 from sim.three_bar.course import signed_distance
@@ -68,16 +67,6 @@ def plans(quick: bool) -> dict[str, SetPlan]:
         "on_policy": SetPlan(("mppi",), ("flat", "tilted"), 20, 12.0, 50, 24),
         "contact": SetPlan(("bang", "coloured", "primitives", "mppi"), ("walls", "ceiling"), 64, 12.0, 50, 24),
     }
-
-
-def state_at(record: Recording, step: int) -> Floats:
-    """The state (48,) that the robot could measure at a step of a recording."""
-    state = np.zeros(LAYOUT.size)
-    caps, before = np.asarray(record.caps[step]), np.asarray(record.caps[step - VELOCITY_STEPS])
-    state[:18] = caps.ravel()
-    state[18:36] = ((caps - before) / (VELOCITY_STEPS * record.step_s)).ravel()
-    state[36:42], state[42:] = record.rest[step], record.speed[step]
-    return state
 
 
 def touches(caps: Floats, world: Floats, radius: float) -> bool:

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from offboard.three_bar.dataset import DataError, Shard
+from offboard.three_bar.episodes import VELOCITY_STEPS
 from onboard.models.strut_dynamics import nearest_rows
 
-VELOCITY_STEPS = 4
 WORLD_NEAREST = 6
 
 

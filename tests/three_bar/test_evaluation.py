@@ -11,8 +11,9 @@ import pytest
 
 pytest.importorskip("torch")
 
+from offboard.three_bar.episodes import state_at
 from offboard.three_bar.evaluate import Ranking, candidate_plans, predict, progress_of, summary, window_errors
-from offboard.three_bar.held_out import HELD_OUT_SEED, SetPlan, Start, make_set, state_at, touches
+from offboard.three_bar.held_out import HELD_OUT_SEED, SetPlan, Start, make_set, touches
 from offboard.three_bar.library import content_hash, measure, read_library, variants, write_library
 from onboard.errors import ModelError
 from onboard.messages import Floats
