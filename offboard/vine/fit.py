@@ -21,6 +21,7 @@ from sim.vine import Robot, VineError
 
 Array = NDArray[np.float64]
 HORIZONS = (18, 36, 60, 90)
+FLOWN_APART_MM2 = 1e6
 CERTAIN = 0.1  # relative uncertainty above which a value counts as not identified
 
 
@@ -86,7 +87,10 @@ def descend(
         last = horizon == longest
 
         def guarded(x: Array, horizon: int = horizon) -> tuple[float, Array]:
-            loss, gradient = problem.loss(x, horizon)
+            try:
+                loss, gradient = problem.loss(x, horizon)
+            except VineError:  # a trial step may ask for a robot that flies apart; the line search turns back
+                return FLOWN_APART_MM2, np.zeros_like(x)
             if report:
                 report(loss)
             return loss, gradient

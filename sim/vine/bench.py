@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from sim.vine.dense import Program, step_program
-from sim.vine.robot import paper_robot
+from sim.vine.robot import Robot, paper_robot
 from sim.vine.scene import load_scene
 from sim.vine.simulator import Simulator
 from sim.vine.state import Options, State
@@ -49,18 +49,12 @@ def best_s(work: Callable[[], Any], repeats: int) -> float:
 def long_vines(batch: int, links: int, frames: int, seed: int, options: Options | None = None) -> tuple[Simulator, State, Any]:
     """A batch of robots in the clutter scene grown to 33 links or more (or nearly `links`), with controls ahead."""
     scene = load_scene("clutter")
-    sim = Simulator(_bench_robot(), [scene] * batch, options or Options(links=links))
+    sim = Simulator(Robot(), [scene] * batch, options or Options(links=links))
     rng = np.random.default_rng(seed)
     state = sim.start(scene.heading_rad + scene.spread_rad * rng.uniform(-1, 1, batch))
     grown = round((links - 7) * 0.018 / scene.rate_m_s / sim.settings.dt)
     state = sim.rollout(state, sim.controls(grown, state), keep=False).last
     return sim, state, sim.controls(frames, state)
-
-
-def _bench_robot() -> Any:
-    from sim.vine.robot import Robot
-
-    return Robot()
 
 
 def own_times(seed: int, quick: bool) -> dict[str, float]:
@@ -88,7 +82,7 @@ def scaling(seed: int, quick: bool) -> dict[str, dict[str, float]]:
     frames = 10 if quick else 40
     links: dict[str, float] = {}
     for count in (10, 20, 40, 80):
-        sim = Simulator(_bench_robot(), [load_scene("free")] * 16, Options(links=count + 8))
+        sim = Simulator(Robot(), [load_scene("free")] * 16, Options(links=count + 8))
         state = sim.start(0.1, length_m=0.018 * (count - 0.5))
         controls = sim.controls(frames, state, curvature_1_m=0.5)
         links[str(count)] = 1e6 * best_s(lambda s=sim, a=state, c=controls: s.rollout(a, c, keep=False), 3) / frames / 16  # type: ignore[misc]
@@ -101,9 +95,9 @@ def scaling(seed: int, quick: bool) -> dict[str, dict[str, float]]:
 
 def equal_programs(batch: int, seed: int) -> tuple[Simulator, State, list[Program]]:
     """Robots with the same number of links at contact-rich moments, and the same step as dense programs."""
-    options = Options.reference(links=LAYER_LINKS, centre_discs=False)
+    options = Options.reference(links=LAYER_LINKS, centre_discs=False, contact_stiffness_n_m=1e8)  # the peers' are rigid
     scene = load_scene("clutter")
-    robot = paper_robot().changed(stiffness_nm=0.003)
+    robot = paper_robot()
     sim = Simulator(robot, [scene] * batch, options)
     rng = np.random.default_rng(seed)
     state = sim.start(scene.heading_rad + scene.spread_rad * rng.uniform(-1, 1, batch))

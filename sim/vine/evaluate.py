@@ -120,8 +120,8 @@ def trusted(seed: int, quick: bool) -> dict[str, Any]:
     solved = 0
     for robot, options in (
         (Robot(), Options(links=24, max_substeps=1)),
-        (paper_robot().changed(stiffness_nm=0.003), Options.reference(links=24, centre_discs=False)),
-        (paper_robot().changed(stiffness_nm=0.003), Options.reference(links=24)),
+        (paper_robot(), Options.reference(links=24, centre_discs=False)),
+        (paper_robot(), Options.reference(links=24)),
     ):
         sim = Simulator(robot, [scene] * 4, options)
         rng = np.random.default_rng(seed)

@@ -81,7 +81,7 @@ def test_interior_point_alone_finds_the_same_motion() -> None:
 def test_steps_agree_with_a_trusted_solver(hard: bool) -> None:
     """The next velocity against Clarabel on an independent dense statement: within 1e-4 of the growth rate."""
     scene = load_scene("clutter")
-    robot = paper_robot().changed(stiffness_nm=0.003) if hard else Robot()
+    robot = paper_robot() if hard else Robot()
     options = Options.reference(links=20, centre_discs=False) if hard else Options(links=20, max_substeps=1)
     sim = Simulator(robot, [scene] * 4, options)
     run = rolled(sim, np.array([-1.1, -0.9, -0.7, -0.5]), 160)
