@@ -9,6 +9,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
+
 from offboard.cli.dynamics import bench_dynamics, evaluate_dynamics, model_export, models_folder
 from offboard.three_bar.progress import bar
 from onboard.errors import MissingExtraError, PrestressError, UsageError
@@ -138,13 +140,13 @@ def primitives_three_bar(parser: argparse.ArgumentParser) -> Run:
         out = args.out or models_folder() / "primitives.json"
         write_library(out, library)
         if args.json:
-            print(json.dumps({**library, "out": str(out)}))
+            print(json.dumps({**msgspec.to_builtins(library), "out": str(out)}))
             return 0
-        for e in library["entries"]:
+        for e in library.entries:
             print(
-                f"{e['name']:7}{e['left_u']:.1f}/{e['right_u']:.1f}  x {e['dx_u']:+.2f} +-{e['dx_sd_u']:.2f}  "
-                f"y {e['dy_u']:+.2f} +-{e['dy_sd_u']:.2f}  turn {math.degrees(e['turn_rad']):+6.1f} "
-                f"+-{math.degrees(e['turn_sd_rad']):.1f} deg  {e['seconds']:.1f} s  N {e['samples']}"
+                f"{e.name:7}{e.left_u:.1f}/{e.right_u:.1f}  x {e.dx_u:+.2f} +-{e.dx_sd_u:.2f}  "
+                f"y {e.dy_u:+.2f} +-{e.dy_sd_u:.2f}  turn {math.degrees(e.turn_rad):+6.1f} "
+                f"+-{math.degrees(e.turn_sd_rad):.1f} deg  {e.seconds:.1f} s  N {e.samples}"
             )
         print(out)
         return 0

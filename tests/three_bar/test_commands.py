@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from onboard.errors import ConfigError, UsageError
+from onboard.planning.primitives import read_library
 from sim.three_bar.cli import sim_three_bar
+from sim.three_bar.robot_file import physics_hash
 
 pytest.importorskip("torch")
 
@@ -92,4 +94,4 @@ def test_primitives_are_written_beside_the_models(tmp_path: Path, capsys: pytest
     out = tmp_path / "primitives.json"
     result = call(primitives_three_bar, "--quick", "--out", str(out), capsys=capsys)
     assert result["entries"][0]["turn_rad"] < -0.2
-    assert library.read_library(out)["sha256"] == result["sha256"]
+    assert read_library(out, "three_bar", physics_hash()).sha256 == result["sha256"]

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -14,11 +10,9 @@ pytest.importorskip("torch")
 from offboard.three_bar.episodes import state_at
 from offboard.three_bar.evaluate import Ranking, candidate_plans, predict, progress_of, summary, window_errors
 from offboard.three_bar.held_out import HELD_OUT_SEED, SetPlan, Start, make_set, touches
-from offboard.three_bar.library import content_hash, measure, read_library, variants, write_library
-from onboard.errors import ModelError
 from onboard.messages import Floats
 from sim.three_bar.plant import Plant
-from sim.three_bar.robot_file import ThreeBar, physics_hash
+from sim.three_bar.robot_file import ThreeBar
 from sim.three_bar.rollouts import PlantRollouts
 
 
@@ -144,30 +138,3 @@ def test_a_prediction_joins_chunks_and_starts_at_the_state() -> None:
     window = Window(state, np.zeros((200, 6)), np.zeros((1, 16)), np.zeros((200, 6, 3)), "flat")
     caps = predict(Still(), window)  # type: ignore[arg-type]
     assert caps[:, 0, 0] == pytest.approx(0.005 * np.arange(1, 201))
-
-
-def test_a_library_is_measured_hashed_and_refused_when_edited(spec: ThreeBar, flat_plant: Plant, tmp_path: Path) -> None:
-    entry = measure(flat_plant, "cw", 1.2, 1.2, starts=1, cycles=2, seed=0)
-    assert -34 <= np.degrees(entry.turn_rad) <= -17
-    assert entry.samples == 2 and entry.timeouts == 0
-    assert ("roll", 1.0, 1.4) in variants(spec) and ("ccw", 1.0, 1.0) in variants(spec)
-    body = {"format": 1, "physics_hash": physics_hash(), "entries": [asdict(entry)]}
-    library = {**body, "sha256": content_hash(body)}
-    path = tmp_path / "primitives.json"
-    write_library(path, library)
-    assert read_library(path)["entries"] == [entry]
-    for change, reason in (
-        ({"format": 2}, "format 2"),
-        ({"seed": 1}, "does not match its hash"),
-        ({"sha256": "0"}, "does not match its hash"),
-    ):
-        path.write_text(json.dumps({**library, **change}))
-        with pytest.raises(ModelError, match=reason):
-            read_library(path)
-    foreign = {**body, "physics_hash": "0" * 64}
-    path.write_text(json.dumps({**foreign, "sha256": content_hash(foreign)}))
-    with pytest.raises(ModelError, match="another robot"):
-        read_library(path)
-    path.write_text("{")
-    with pytest.raises(ModelError, match="not a primitive library"):
-        read_library(path)
