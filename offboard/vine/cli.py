@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -73,7 +74,8 @@ def run(args: argparse.Namespace) -> int:
     for name, value in found.values.items():
         doubt = "" if found.identified[name] else "   NOT identified by these data"
         print(f"{name:<14} {value:.6g}  +- {100 * found.uncertainty[name]:.2f} %{doubt}")
-    print(f"mean distance  {1e3 * found.train_error_m:.3f} mm in training, {1e3 * found.validation_error_m:.3f} mm held out")
+    held = "" if math.isnan(found.validation_error_m) else f", {1e3 * found.validation_error_m:.3f} mm held out"
+    print(f"mean distance  {1e3 * found.train_error_m:.3f} mm in training{held}")
     if args.json:
         print(json.dumps(found.summary()))
     return 0

@@ -41,13 +41,17 @@ class Fit:
     evaluations: int
 
     def summary(self) -> dict[str, Any]:
-        """As plain values for JSON."""
+        """As plain values for JSON; what is infinite or was not measured is null."""
+
+        def plain(value: float) -> float | None:
+            return value if math.isfinite(value) else None
+
         return {
             "law": self.robot.law,
             **{
                 name: {
                     "value": self.values[name],
-                    "uncertainty": self.uncertainty[name],
+                    "uncertainty": plain(self.uncertainty[name]),
                     "spread": self.spread[name],
                     "identified": self.identified[name],
                 }
@@ -55,7 +59,7 @@ class Fit:
             },
             "loss_mm2": self.loss_mm2,
             "train_error_mm": 1e3 * self.train_error_m,
-            "validation_error_mm": 1e3 * self.validation_error_m,
+            "validation_error_mm": plain(1e3 * self.validation_error_m),
             "starts": self.starts,
             "evaluations": self.evaluations,
         }

@@ -54,6 +54,7 @@ def test_fit_prints_values_with_their_uncertainty(tmp_path: Path, capsys: pytest
     found = last_json(capsys)
     assert found["growth"]["value"] == pytest.approx(growth, rel=1e-2)
     assert found["growth"]["identified"] is True
+    assert found["validation_error_mm"] is None  # one trial: nothing held out
 
 
 def test_peers_get_the_program_the_simulator_solves() -> None:
