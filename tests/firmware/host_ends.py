@@ -156,7 +156,7 @@ class ValveHost:
             epoch,
             changes.get("sequence", self._sequence),
             changes.get("issued", self.ticks()),
-            changes.get("ttl_ms", 500),
+            changes.get("ttl_ms", 2000),
             setpoints,
         )
 

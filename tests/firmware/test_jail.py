@@ -127,9 +127,12 @@ def test_the_process_runs_as_an_unprivileged_user_in_its_own_root(tmp_path: Path
     board.start()
     status = Path(f"/proc/{board.process.pid}")
     wait_until(lambda: (status / "root").readlink() != Path("/"), what="chroot")
-    wait_until(lambda: "65534" in (status / "status").read_text(), what="another user")
-    uid = next(line for line in (status / "status").read_text().splitlines() if line.startswith("Uid"))
-    assert uid.split()[1:] == ["65534"] * 4
+
+    def user() -> list[str]:
+        return next(line for line in (status / "status").read_text().splitlines() if line.startswith("Uid")).split()[1:]
+
+    wait_until(lambda: user() != ["0"] * 4, what="another user")
+    assert user() == ["65534"] * 4
     assert (status / "root").readlink() == board.jail
     board.output("\n")
 
