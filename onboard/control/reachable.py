@@ -11,7 +11,6 @@ from onboard.tower import StrutTower
 
 FREEDOMS = 3  # of a module: bending to two sides and twisting, which carries its height along
 _RANK = 1e-3  # directions this much weaker than the strongest one do not count as reachable
-_TIP_DAMPING = 1e-2  # of the mean square tip motion: directions in which the tip can hardly move are not forced
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +47,10 @@ class Reach:
         vague = by_pose @ estimate.covariance @ by_pose.T / scale_m**2
         trusted: Floats = np.linalg.inv(np.eye(len(vague)) + vague).astype(np.float64)
         moves = trusted @ self.tip.T
-        square = self.tip @ moves
-        square += (_TIP_DAMPING * np.trace(square) / 3.0 + 1e-12) * np.eye(3)
-        by_tip: Floats = np.linalg.solve(square, moves.T).T.astype(np.float64)
+        # Along the arm's own axis the tip can hardly be moved: only the two directions across it are asked for.
+        size, way = np.linalg.eigh(self.tip @ moves)
+        across = way[:, 1:] / np.sqrt(np.maximum(size[1:], _RANK))
+        by_tip: Floats = (moves @ across @ across.T).astype(np.float64)
         return Trust(trusted, by_tip, self.tip)
 
 
@@ -68,10 +68,11 @@ class Trust:
     by_tip: Floats
     tip: Floats
 
-    def act(self, shape_m: Floats) -> Floats:
-        """The change (3M,) to act on where shapes are off by `shape_m` (3M,)."""
+    def act(self, shape_m: Floats, tip_m: Floats | None = None) -> Floats:
+        """The change (3M,) to act on where shapes are off by `shape_m` (3M,) and the tip by `tip_m` (3,) or as the shapes say."""
         kept = self.trusted @ shape_m
-        acted: Floats = kept + self.by_tip @ (self.tip @ (shape_m - kept))
+        off = self.tip @ shape_m if tip_m is None else tip_m
+        acted: Floats = kept + self.by_tip @ (off - self.tip @ kept)
         return acted
 
 
