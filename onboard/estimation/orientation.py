@@ -10,8 +10,10 @@ from msgspec import Meta
 
 from onboard.config import Section
 from onboard.errors import EstimationError
+from onboard.estimation.compiled import compiled
 from onboard.estimation.geometry import DiscGeometry
 from onboard.estimation.imu_checks import BAD, SATURATED, FrozenDetector, compile_checks, counts_si, screen
+from onboard.estimation.so3 import exp_so3, rotate
 from onboard.estimation.strut_filter import RATE_ERROR, FilterSettings, StrutFilter
 from onboard.messages import Floats, ImuBatch, Ints, SensorFlag, StrutObservations, frozen
 
@@ -175,11 +177,12 @@ class VqfOrientation:
         return flags
 
 
+@compiled
 def _turned(direction: Floats, angle: Floats) -> Floats:
-    """Unit vectors (n, 3) turned by rotation vectors (n, 3) [rad] (Rodrigues)."""
-    size = np.linalg.norm(angle, axis=1)[:, None]
-    scale = np.sinc(size / np.pi)  # sin(x) / x
-    half = 0.5 * np.sinc(0.5 * size / np.pi) ** 2  # (1 - cos x) / x^2
-    cross = np.cross(angle, direction)
-    turned: Floats = direction + scale * cross + half * np.cross(angle, cross)
-    return turned
+    """Unit vectors (n, 3) turned by rotation vectors (n, 3) [rad]."""
+    out, w = np.empty_like(direction), np.empty(3)
+    for i in range(len(direction)):
+        for x in range(3):
+            w[x] = angle[i, x]
+        out[i, 0], out[i, 1], out[i, 2] = rotate(exp_so3(w), direction[i])
+    return out
