@@ -42,7 +42,10 @@ def _table(title: str, section: type[Section], depth: int = 2) -> list[str]:
     inner: list[type[Section]] = []
     hints = typing.get_type_hints(section, include_extras=True)
     for field in msgspec.structs.fields(section):
+        before = len(inner)
         kind, limits, text = _describe(hints[field.name], inner)
+        if not text and len(inner) > before:
+            text = "see its own table below"
         rows.append(
             f"| `{field.encode_name}` | {' '.join(part for part in (kind, limits) if part)} | {_default(field)} | {text} |"
         )
@@ -90,6 +93,9 @@ def _limits(meta: msgspec.Meta) -> str:
 def _default(field: msgspec.structs.FieldInfo) -> str:
     if field.required:
         return "required"
+    default = field.default_factory() if field.default_factory is not msgspec.NODEFAULT else field.default
+    if isinstance(default, Section):
+        return "its own defaults"
     if field.default_factory is not msgspec.NODEFAULT:
-        return f"`{field.default_factory()}`"
+        return f"`{default}`"
     return f"`{field.default}`" if field.default != "" else "empty"
