@@ -17,7 +17,7 @@ Record = np.void
 
 _BODY = (
     "length_min", "length_span", "curvature", "link_radius", "segment_radius", "link_mass", "segment_mass",
-    "pad_offset", "ring_radius", "pad_distance", "pad_cosine", "collision",
+    "pad_offset", "pad_distance", "pad_cosine", "collision",
 )  # fmt: skip
 _WEIGHTS = (
     "normal", "tangent", "tilt", "rotation", "deformation", "clearance", "closure", "extension",
@@ -44,8 +44,7 @@ def make_body(spec: WormSpec, feasible: FeasibleSet | None = None) -> Record:
     body["curvature"] = segment.curvature_max_per_m
     body["link_radius"], body["segment_radius"] = spec.links.radius_m, segment.radius_m
     body["link_mass"], body["segment_mass"] = spec.links.mass_kg, segment.mass_kg
-    body["pad_offset"], body["ring_radius"] = spec.pads.offset_m, spec.pads.ring_radius_m
-    body["pad_distance"] = spec.pads.distance_tolerance_m
+    body["pad_offset"], body["pad_distance"] = spec.pads.offset_m, spec.pads.distance_tolerance_m
     body["pad_cosine"] = math.cos(math.radians(spec.pads.angle_tolerance_deg))
     body["collision"] = spec.collision_tolerance_m
     body["gravity"] = spec.gravity

@@ -15,7 +15,7 @@ from onboard.planning.contact.worm import GuideNumbers, WormSpec
 Floats = NDArray[np.float64]
 SPACING_M = 0.005
 SMOOTHING_M = 0.06
-STRAIGHTENING_M = 0.24  # over this length the line is evened out within the surface
+STRAIGHTENING_M = 0.5  # over this length the line is evened out within the surface
 LATERAL_M = (0.0, 0.015, -0.015)
 _RING = 8
 

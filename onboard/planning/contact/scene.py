@@ -1,6 +1,7 @@
 """Scenes: solids as analytic primitives, their signed distance (positive in free space) and its gradient.
 
-A scene is an array of primitives, one row each; the free-space distance is the smallest over the rows. Shapes:
+A scene is an array of primitives, one row each (kind, centre, world-from-solid rotation by rows, three sizes, edge
+radius: 17 numbers); the free-space distance is the smallest over the rows. Shapes:
 0 half space (point, outward normal), 1 box with rounded edges (centre, axes, half extents, radius),
 2 cylinder with rounded rims (centre, axis as local z, radius, half height, rim radius).
 """
@@ -21,7 +22,6 @@ from onboard.planning.contact.compiled import jit
 
 Floats = NDArray[np.float64]
 Vector = Annotated[list[float], Meta(min_length=3, max_length=3)]
-COLUMNS = 17  # kind, centre (3), world-from-solid rotation by rows (9), three sizes, edge radius
 
 
 class Solid(Section, frozen=True):

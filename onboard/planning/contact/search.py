@@ -29,6 +29,7 @@ HEAD, TAIL = 0.5, 0.0
 NOMINAL_M = 0.02  # progress a step that counts as going well
 RECENT = 4  # steps over which progress is called recent
 ALPHA = (0.1, 1.0)
+RESERVE = 0.03  # score that children beyond the beam lose
 AGAIN = 0.05  # score a node loses before it is opened a second time
 
 
@@ -152,6 +153,8 @@ def search(
             seen.add(key)
             pushed += 1
             kept += 1
+            if kept > numbers.children:  # the beam goes first; the rest waits for when it leads nowhere
+                child.score -= RESERVE
             heapq.heappush(queue, (-child.score, pushed, child))
             if child.head_m > best.head_m:
                 best = child
@@ -159,8 +162,6 @@ def search(
                     progress(min(1.0, max(0.0, (best.head_m - root.head_m) / length)), expansions)
             if _at_goal(child, goal, numbers.goal_radius_m):
                 best, reached = child, True
-                break
-            if kept >= numbers.children:
                 break
     statistics = {
         "planning_s": clock.now_s() - began,

@@ -67,12 +67,13 @@ def _replay(
     """Runs one step's path and returns the frames at its end, built from the first holding pad alone."""
     root = int(np.flatnonzero(holding)[0])
     dense = [step.path[0]]
-    for a, b in zip(step.path[:-1], step.path[1:], strict=True):
+    moving = bool(np.any(step.path != step.path[0]))
+    for a, b in zip(step.path[:-1], step.path[1:], strict=True) if moving else ():
         dense.extend(a + (b - a) * (k / BETWEEN) for k in range(1, BETWEEN + 1))
     now = frames
     reported: set[tuple[str, str]] = set()
     for k, shape in enumerate(dense):
-        share = k / (len(dense) - 1)
+        share = k / max(len(dense) - 1, 1)
         now = _chain(frames[root], shape, root)
         batch: list[Violation] = []
         for link in np.flatnonzero(holding):
