@@ -18,7 +18,7 @@ import pytest
 pytest.importorskip("micropython_unix", reason="virtual boards need the sim extra")
 
 from sim.boards.jail import BoardConfig
-from sim.boards.launcher import BoardFleet, VirtualBoard
+from sim.boards.launcher import VirtualBoard
 
 GRAVITY = (0.0, 0.0, 9.80665)
 
@@ -125,6 +125,3 @@ def feed() -> Iterator[Callable[..., Feeder]]:
             return feeder
 
         yield start
-
-
-__all__ = ["BoardFleet", "Broker", "Feeder", "wait_until"]

@@ -1,19 +1,13 @@
-"""Statements about a valve board: it starts safe, moves only for the right host, and goes safe by itself."""
+"""Statements about a valve board: it starts safe and moves only for the right host, within limits."""
 
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
 from onboard.link.board_json import ActuatorChannel, ActuatorConfig, encode_config
-from onboard.link.serial_frame import encode_frame
 from onboard.link.wire_types import (
     BoardFault,
     BoardState,
@@ -21,78 +15,27 @@ from onboard.link.wire_types import (
     LatchCause,
     MessageType,
     Refusal,
-    TelemetryFrame,
 )
 from sim.boards.jail import BoardConfig
 from sim.boards.launcher import VirtualBoard
-from sim.boards.registers import FAULT_NO_ANSWER
 from tests.firmware.conftest import wait_until
 from tests.firmware.host_ends import ValveHost
-
-SAFE, LOW, HIGH = 2000, 1000, 6000  # counts of 100 Pa: the manipulator's numbers
-DEADLINE_MS = 400  # generous: the tests' own host must keep it on a busy machine
-CONVERTER_PA = 150.0  # one step of the 12-bit converters
-CONFIG = ActuatorConfig(
-    generation=7,
-    deadline_ms=DEADLINE_MS,
-    channels=[ActuatorChannel(SAFE, LOW, HIGH, 100_000)] * 8,
-    follow_tolerance=600,
-    follow_ms=300,
+from tests.firmware.valve_support import (
+    CONFIG,
+    DEADLINE_MS,
+    HIGH,
+    LOW,
+    SAFE,
+    all_near,
+    arm,
+    board,
+    configure,
+    hold,
+    host,
+    refusals,
 )
 
-Make = Callable[..., VirtualBoard]
-
-
-@pytest.fixture
-def board(boards: Make) -> VirtualBoard:
-    made = boards(BoardConfig("valve0", app="valve"))
-    made.start()
-    return made
-
-
-@pytest.fixture
-def host(board: VirtualBoard) -> Iterator[ValveHost]:
-    """A host that has configured the board."""
-    with ValveHost(board) as end:
-        configure(end)
-        yield end
-
-
-def configure(host: ValveHost, config: ActuatorConfig = CONFIG) -> None:
-    host.send(MessageType.CONFIG, encode_config(config))
-    host.until(lambda: bool(host.acks), "acknowledgement")
-    assert host.acks[-1].ok, host.acks[-1].error
-
-
-def hold(host: ValveHost, epoch: int, setpoints: list[int], seconds: float) -> TelemetryFrame:
-    """Send a command every 10 ms, as a control loop does; returns the last telemetry."""
-    end_s = time.monotonic() + seconds
-    while time.monotonic() < end_s:
-        host.command(epoch, setpoints)
-        host.pump(0.01)
-    return host.telemetry[-1]
-
-
-def arm(host: ValveHost, epoch: int = 1, counts: int = 4000) -> None:
-    """Armed, with all outputs at `counts`."""
-    host.arm(epoch)
-    last = hold(host, epoch, [counts] * 8, 0.2)
-    assert last.state is BoardState.ACTIVE
-    assert last.values(ChannelType.SETPOINT).tolist() == [counts] * 8
-
-
-def all_near(board: VirtualBoard, counts: int) -> bool:
-    """The converters hold this set-point on every channel."""
-    return all(abs(value - 100 * counts) < CONVERTER_PA for value in board.valves.outputs())
-
-
-def refusals(host: ValveHost, act: Callable[[], None]) -> TelemetryFrame:
-    """Telemetry after `act`, which must have been refused exactly once."""
-    before = host.fresh().refused
-    act()
-    host.until(lambda: host.telemetry[-1].refused != before, "a refusal")
-    assert host.telemetry[-1].refused == before + 1
-    return host.telemetry[-1]
+__all__ = ["board", "host"]
 
 
 def test_without_configuration_it_stays_disarmed_at_minimum_and_says_so(board: VirtualBoard) -> None:
@@ -268,104 +211,3 @@ def test_a_stop_message_is_never_refused(board: VirtualBoard, host: ValveHost) -
     host.until(lambda: host.telemetry[-1].state is BoardState.LATCHED, "latch")
     assert host.telemetry[-1].cause is LatchCause.STOP_MESSAGE
     assert all_near(board, SAFE)
-
-
-def test_when_the_host_process_is_killed_the_board_goes_safe_by_itself(board: VirtualBoard, host: ValveHost) -> None:
-    host.close()
-    streamer = subprocess.Popen(
-        [sys.executable, "-m", "tests.firmware.streaming_host", board.port],
-        cwd=Path(__file__).parents[2],
-    )
-    try:
-        wait_until(lambda: all_near(board, 4000), 15.0, "streaming host moves the valves")
-    finally:
-        streamer.send_signal(signal.SIGKILL)
-        streamer.wait()
-    wait_until(lambda: all_near(board, SAFE), 5.0, "safe after the host died")
-    with ValveHost(board) as again:
-        report = again.fresh()
-        assert (report.state, report.cause) == (BoardState.LATCHED, LatchCause.SILENCE)
-
-
-def test_noise_and_damaged_frames_cost_only_themselves(board: VirtualBoard, host: ValveHost) -> None:
-    arm(host)
-    damaged = bytearray(encode_frame(MessageType.COMMAND, host.message(1, [5000] * 8)))
-    damaged[20] ^= 0x10
-    for noise in (bytes(range(256)) * 3, b"hello\r\n", bytes(damaged), b"\x05abc", bytes([7]) * 3000):
-        host.line.write(noise)
-        last = hold(host, 1, [4000] * 8, 0.1)
-        assert last.state is BoardState.ACTIVE
-        assert last.values(ChannelType.SETPOINT).tolist() == [4000] * 8
-    end_s = time.monotonic() + 2.0
-    while time.monotonic() < end_s and not (host.healths and host.healths[-1].oversized):
-        hold(host, 1, [4000] * 8, 0.05)
-    assert host.healths[-1].crc_errors >= 3
-    assert host.healths[-1].oversized == 1
-
-
-def test_unplugged_in_the_middle_of_a_write(board: VirtualBoard, host: ValveHost) -> None:
-    arm(host)
-    host.line.write(encode_frame(MessageType.COMMAND, host.message(1, [5000] * 8))[:15])
-    host.close()
-    wait_until(lambda: all_near(board, SAFE), 5.0, "safe after unplugging")
-    with ValveHost(board) as again:
-        assert again.fresh().state is BoardState.LATCHED
-        again.message(0)  # keeps sequences growing past those of the first host
-        again._sequence = again.fresh().last_command_sequence
-        again.disarm(again.epoch)
-        arm(again, 2)
-
-
-def test_a_watchdog_reset_comes_back_latched_with_its_cause(board: VirtualBoard, host: ValveHost) -> None:
-    arm(host)
-    first = host.boot_id
-    host.close()
-    board.freeze()  # the outputs keep their last value until the watchdog bites: that is why there is one
-    wait_until(lambda: board.resets == 1, 15.0, "watchdog reset")
-    wait_until(lambda: all_near(board, SAFE), 5.0, "safe after the reset")
-    with ValveHost(board) as again:
-        birth, report = again.births[-1], again.fresh()
-        assert (birth.reset_cause, birth.latched) == ("watchdog", "watchdog")
-        assert birth.boot_id != first
-        assert (report.state, report.cause) == (BoardState.LATCHED, LatchCause.WATCHDOG)
-        again.disarm(0)
-        arm(again)
-
-
-def test_an_application_that_crashes_comes_back_latched_and_says_why(board: VirtualBoard, host: ValveHost) -> None:
-    host.close()
-    board.stop()
-    source = board.jail / "valve" / "converters.py"
-    whole = source.read_text()
-    source.write_text(whole.replace("        raw = bytearray(2)\n", "        raise ValueError('planted')\n"))
-    board.start()
-    wait_until(lambda: board.resets >= 1, 10.0, "reset after a crash")
-    source.write_text(whole)
-    with ValveHost(board) as again:
-        assert again.births[-1].crash == "ValueError: planted"
-        assert again.births[-1].latched == "crash"
-        assert again.fresh().cause is LatchCause.CRASH
-
-
-def test_converters_that_do_not_answer_latch_the_board(board: VirtualBoard, host: ValveHost) -> None:
-    arm(host)
-    board.registers.set_faults(FAULT_NO_ANSWER)
-    host.command(1, [4100] * 8)
-    host.until(lambda: host.telemetry[-1].state is BoardState.LATCHED, "latch")
-    assert host.telemetry[-1].cause is LatchCause.OUTPUT_FAULT
-    assert host.telemetry[-1].faults & BoardFault.OUTPUT
-    board.registers.set_faults(0)
-    host.until(lambda: not host.telemetry[-1].faults & BoardFault.OUTPUT, "outputs are back")
-    assert all_near(board, SAFE)
-
-
-def test_measured_pressures_come_back_and_one_that_does_not_follow_is_named(board: VirtualBoard, host: ValveHost) -> None:
-    board.valves.write_pressures([200_000.0] * 8)
-    host.pump(0.1)
-    assert host.fresh().values(ChannelType.PRESSURE) == pytest.approx([SAFE] * 8, abs=2)
-    assert not host.telemetry[-1].faults & BoardFault.NOT_FOLLOWING
-    board.valves.write_pressures([200_000.0] * 3 + [350_000.0] + [200_000.0] * 4)
-    host.until(lambda: bool(host.telemetry[-1].faults & BoardFault.NOT_FOLLOWING), "not following")
-    host.until(lambda: bool(host.healths) and host.healths[-1].not_following == [3], "the channel's number")
-    board.valves.write_pressures([200_000.0] * 8)
-    host.until(lambda: not host.telemetry[-1].faults & BoardFault.NOT_FOLLOWING, "follows again")
