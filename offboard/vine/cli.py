@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rich.progress import Progress
 
+from offboard.vine.bench import bench_vine
 from offboard.vine.evaluate import evaluate_vine
 from offboard.vine.fit import fit
 from offboard.vine.problem import PHYSICAL, USUAL
@@ -82,10 +83,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def main() -> int:
-    """The vine's offboard verbs without the rest of the product: python -m offboard.vine.cli fit|evaluate ..."""
+    """The vine's offboard verbs without the rest of the product: python -m offboard.vine.cli fit|evaluate|bench ..."""
     parser = argparse.ArgumentParser(prog="python -m offboard.vine.cli")
     verbs = parser.add_subparsers(required=True)
-    for name, declare in (("fit", fit_vine), ("evaluate", evaluate_vine)):
+    for name, declare in (("fit", fit_vine), ("evaluate", evaluate_vine), ("bench", bench_vine)):
         verb = verbs.add_parser(name)
         verb.set_defaults(run=declare(verb))
     args = parser.parse_args()

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from offboard.vine.confidence import uncertainties
 from offboard.vine.problem import USUAL, Problem
 from offboard.vine.tracks import Trial
 from sim.vine import Robot, VineError
@@ -109,21 +110,6 @@ def descend(
         )
         packed, value = found.x, float(found.fun)
     return packed, value
-
-
-def uncertainties(problem: Problem, packed: Array) -> Array:
-    """Approximate standard error of every packed unknown, from the points' sensitivities and the residual noise.
-
-    Every tracked point counts as one independent measurement; what moves no point comes back as infinite.
-    """
-    moves, variance = problem.sensitivities(packed)
-    values, vectors = np.linalg.eigh(moves.T @ moves)
-    floor = 1e-12 * max(float(values.max()), 1e-300)
-    seen = values > floor
-    inverse = np.where(seen, variance / np.maximum(values, floor), 0.0)
-    weight = vectors**2
-    blind = np.any((weight > 1e-6) & ~seen, axis=1)
-    return np.where(blind, np.inf, np.sqrt(weight @ inverse))
 
 
 def fit(

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offboard.vine.shape import Target, centre_line, distance, lie_on, places, shape_errors
+from offboard.vine.shape import Target, distance, shape_errors
 from offboard.vine.tracks import Trial
 from sim.vine import Gradients, Options, Robot, Rollout, Scene, Simulator, State, VineError
 from sim.vine.kernels import laws
@@ -207,44 +207,6 @@ class Problem:
             target = Target(trial.target.points[rows] * scale, trial.target.counts[rows])
             out.append((k, rows, frame, left, q, target))
         return out
-
-    def sensitivities(self, packed: Array) -> tuple[Array, float]:
-        """How tracked points move per unit of each unknown (M, unknowns) [m], and the noise variance [m^2].
-
-        A point counts by its motion across the line, a frame's last point by its whole motion.
-        """
-        unknowns = self.unpack(packed)
-        frames = self.frames(10**6)
-        run, robot = self.simulate(unknowns, frames, tape=False)
-        here = self.matches(run, unknowns)
-        spots = [places(q, run.links[f, k], robot.half_length_m, target) for k, _, f, _, q, target in here]
-        seen = [np.arange(t.points.shape[1]) < t.counts[:, None] for *_, t in here]
-        off = np.concatenate([offset[mask] for (_, _, offset), mask in zip(spots, seen, strict=True)])
-
-        def moved(values: Array) -> list[Array]:
-            other = self.unpack(values)
-            again, made = self.simulate(other, frames, tape=False)
-            out = []
-            for (k, _, f, left, _, _), (arc, _, _) in zip(here, spots, strict=True):
-                q = again.q[f, k] - left[:, None, None] * again.v[f, k]
-                line, corners = centre_line(q, again.links[f, k], made.half_length_m)
-                out.append(lie_on(line, corners, np.minimum(arc, 1e3)))
-            return out
-
-        columns = []
-        for index in range(len(packed)):
-            step = 1e-4
-            there, back = packed.copy(), packed.copy()
-            there[index] += step
-            back[index] -= step
-            column = []
-            for ahead, behind, (arc, normal, _), mask in zip(moved(there), moved(back), spots, seen, strict=True):
-                shift = (ahead - behind) / (2 * step)
-                across = np.einsum("fkd,fkd->fk", shift, normal)
-                along = shift[..., 0] * normal[..., 1] - shift[..., 1] * normal[..., 0]
-                column.append(np.concatenate([across[mask], along[np.isinf(arc)]]))
-            columns.append(np.concatenate(column))
-        return np.stack(columns, axis=1), float(np.mean(off**2))
 
     def errors(self, packed: Array, horizon: int = 10**6) -> Array:
         """Mean distance of every trial's tracked points from the simulated line (R,) [m]."""

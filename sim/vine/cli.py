@@ -12,7 +12,6 @@ import numpy as np
 from rich.progress import Progress
 
 from onboard.errors import UsageError
-from sim.vine.bench import bench_vine
 from sim.vine.draw import draw, film
 from sim.vine.evaluate import evaluate_vine
 from sim.vine.kernels.work import COARSE, FULL, INFEASIBLE, OUT_OF_DOMAIN, UNCONVERGED
@@ -102,10 +101,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def main() -> int:
-    """The vine's verbs without the rest of the product: python -m sim.vine.cli sim|evaluate|bench ..."""
+    """The vine's verbs without the rest of the product: python -m sim.vine.cli sim|evaluate ..."""
     parser = argparse.ArgumentParser(prog="python -m sim.vine.cli")
     verbs = parser.add_subparsers(required=True)
-    for name, declare in (("sim", sim_vine), ("evaluate", evaluate_vine), ("bench", bench_vine)):
+    for name, declare in (("sim", sim_vine), ("evaluate", evaluate_vine)):
         verb = verbs.add_parser(name)
         verb.set_defaults(run=declare(verb))
     args = parser.parse_args()
