@@ -13,7 +13,7 @@ from typing import Any
 
 from rich.console import Console
 
-from onboard.errors import LinkError
+from onboard.errors import LinkError, UsageError
 from onboard.link.broker import EmbeddedBroker
 from onboard.resources import robot_file
 from onboard.robot import RobotSpec, load_robot
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     """Start broker, boards, sensors and daemon; print the figures. Exit status 1 when a target is missed."""
     seconds = QUICK_S if args.quick else float(args.seconds)
     if not 1.0 <= seconds <= 86_400.0:
-        raise LinkError(f"--seconds is {seconds}: must lie in 1 .. 86400")
+        raise UsageError(f"--seconds is {seconds}: must lie in 1 .. 86400")
     path = robot_file(args.robot).resolve()
     console = Console(stderr=True)
     with console.status(f"measuring {path.stem} for {seconds:.0f} s"):

@@ -14,6 +14,7 @@ import numpy as np
 import paho.mqtt.client as mqtt
 from paho.mqtt.enums import CallbackAPIVersion
 
+from onboard.clock import WallClock
 from onboard.config import convert
 from onboard.link.board_json import Birth
 from onboard.link.wire import ImuFrame, SyncResponse, encode_imu, encode_sync_response
@@ -98,6 +99,13 @@ class Board:
                 round(asked_s * 1e9), self.boot_id, self.ticks(heard_s) & TICKS_MASK, self.ticks(answered_s) & TICKS_MASK
             )
         )
+
+
+class NoWallClock(WallClock):
+    """The computer's monotonic clock; whoever looks at the wall clock, which people and daylight saving set, fails."""
+
+    def wall_ns(self) -> int:
+        raise AssertionError("the link must not look at the wall clock")
 
 
 class Client:

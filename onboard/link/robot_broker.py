@@ -50,17 +50,18 @@ class RobotBroker(Broker):  # type: ignore[misc]
         super().__init__(config)
         self._subscriptions = _Snapshots()
         self._known_routes: dict[str, Route] = {}
+        self._changes = 0
         self._under_way: set[asyncio.Task[Any]] = set()
         self.dropped = 0
 
     async def add_subscription(self, subscription: tuple[str, int], session: Any) -> int:
         """As amqtt does; routes are found anew."""
         code: int = await super().add_subscription(subscription, session)
-        self._known_routes.clear()
+        self._forget_routes()
         return code
 
     def _del_subscription(self, a_filter: str, session: Any) -> int:
-        self._known_routes.clear()
+        self._forget_routes()
         removed: int = super()._del_subscription(a_filter, session)
         return removed
 
@@ -125,15 +126,21 @@ class RobotBroker(Broker):  # type: ignore[misc]
         if known is not None:
             return known
         route: Route = []
+        changes = self._changes
         for name, subscriptions in self._subscriptions.items():
             if self._matches(topic, name):
                 for session, qos in list(subscriptions):
                     if await self._topic_filtering(session, topic=topic, action=Action.RECEIVE):
                         route.append((session, qos))
-        if len(self._known_routes) >= ROUTES:
-            self._known_routes.clear()
-        self._known_routes[topic] = route
+        if changes == self._changes:  # nobody has subscribed or left while access was being checked
+            if len(self._known_routes) >= ROUTES:
+                self._known_routes.clear()
+            self._known_routes[topic] = route
         return route
+
+    def _forget_routes(self) -> None:
+        self._known_routes.clear()
+        self._changes += 1
 
 
 def _acknowledge_now(handler: Any) -> None:

@@ -83,18 +83,17 @@ class Session:
 
     async def run(self) -> None:
         """Keep the session up until cancelled; errors of `on_packet` end it."""
-        while True:
+        while not _cancelled():
             try:
                 await self._once()
-            except* (aiomqtt.MqttError, LinkError, OSError) as group:
-                self._say(group.exceptions[0])
+            except (aiomqtt.MqttError, LinkError, OSError) as error:
+                self._say(error)
             finally:
                 self.connected = False
             await wait_s(RETRY_S)
+        raise asyncio.CancelledError
 
-    def _say(self, error: BaseException) -> None:
-        while isinstance(error, BaseExceptionGroup):
-            error = error.exceptions[0]
+    def _say(self, error: Exception) -> None:
         text = f"{self.endpoint}: {error}"
         if text != self.last_error:
             log.warning("broker %s; trying again every %.2f s", text, RETRY_S)
@@ -119,14 +118,23 @@ class Session:
             codes = await client.subscribe(filters)
             if any((code if isinstance(code, int) else code.value) >= 128 for code in codes):
                 raise LinkError(f"may not subscribe below {self._spec.link.prefix}: check user and access list of the broker")
+            if _cancelled():
+                return
             self._inbox.last_live_s = None
             self._config_due.update(self._configs)
             self.connected, self.last_error = True, ""
             self.connects += 1
             log.info("connected to the broker at %s", self.endpoint)
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._receive(client))
-                tasks.create_task(self._talk(client))
+            # No TaskGroup: Python 3.11's leaves the task that it was used in marked as cancelled.
+            tasks = [asyncio.create_task(self._receive(client)), asyncio.create_task(self._talk(client))]
+            try:
+                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    task.result()
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
 
     def _use_inbox(self, maxsize: int = 0) -> Inbox:
         return self._inbox
@@ -135,6 +143,8 @@ class Session:
         async for arrivals in client.messages:
             for arrival in cast("list[Arrival]", arrivals):
                 self._deliver(arrival)
+            if _cancelled():
+                return
 
     def _deliver(self, arrival: Arrival) -> None:
         parsed = self._topics.parse(arrival.topic)
@@ -158,7 +168,7 @@ class Session:
     async def _talk(self, client: aiomqtt.Client) -> None:
         """Send configurations and clock requests; notice a broker that has gone silent."""
         silent = 0
-        while True:
+        while not _cancelled():
             for topic in sorted(self._config_due):
                 await client.publish(topic, self._configs[topic], qos=1, retain=True)
                 self._config_due.discard(topic)
@@ -171,3 +181,9 @@ class Session:
             if silent > 2:  # more than once: the first look after a stall of our own may come before the socket is read
                 raise LinkError(f"nothing heard for {self._spec.link.keepalive_s} s")
             await wait_s(PACE_S)
+
+
+def _cancelled() -> bool:
+    """Whether this task has been told to end: before Python 3.12, asyncio.wait_for (in the MQTT client) may swallow that."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

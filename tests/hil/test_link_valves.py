@@ -19,11 +19,12 @@ pytest.importorskip("micropython_run", reason="virtual boards need the 'sim' ext
 from onboard.clock import WallClock
 from onboard.errors import ConfigError
 from onboard.link.serial_boards import SerialBoards
+from onboard.link.wire_types import MessageType
 from onboard.messages import Setpoints, frozen
 from onboard.robot import RobotSpec
 from sim.boards.jail import BoardConfig
 from sim.boards.launcher import BoardFleet
-from tests.link_support import robot, until
+from tests.link_support import NoWallClock, robot, until
 
 BOARDS = 2
 CHANNELS = 8 * BOARDS
@@ -73,8 +74,10 @@ class Cable:
 class Rig:
     """Boards, cables and the sink."""
 
-    def __init__(self, fleet: BoardFleet, cables: dict[str, Cable], sink: SerialBoards) -> None:
-        self.fleet, self.cables, self.sink = fleet, cables, sink
+    def __init__(
+        self, fleet: BoardFleet, cables: dict[str, Cable], sink: SerialBoards, tapped: list[tuple[str, str, int]]
+    ) -> None:
+        self.fleet, self.cables, self.sink, self.tapped = fleet, cables, sink, tapped
         self.clock = WallClock()
 
     def send(self, value_pa: float) -> None:
@@ -114,9 +117,11 @@ def boards(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BoardFleet]:
 async def rig(boards: BoardFleet, tmp_path: Path) -> AsyncIterator[Rig]:
     """A fresh sink on cables to the module's boards, waiting until all are ready."""
     cables = {name: Cable(board.port, tmp_path / name) for name, board in boards.boards.items()}
-    sink = SerialBoards(small_robot(), WallClock(), {name: str(cable.path) for name, cable in cables.items()})
+    tapped: list[tuple[str, str, int]] = []
+    ports = {name: str(cable.path) for name, cable in cables.items()}
+    sink = SerialBoards(small_robot(), NoWallClock(), ports, lambda board, way, kind, *_: tapped.append((board, way, kind)))
     task = asyncio.create_task(sink.run())
-    built = Rig(boards, cables, sink)
+    built = Rig(boards, cables, sink, tapped)
     try:
         await until(built.ready, 20.0)
         yield built
@@ -145,6 +150,8 @@ def test_boards_arm_follow_and_report(boards: BoardFleet, tmp_path: Path) -> Non
             await arm.hold(300_000.0, 0.3)
             assert arm.sink.reports()[0].measured == pytest.approx(np.full(8, 250_000.0), abs=200.0)
             assert abs(arm.sink.reports()[0].t_s - arm.clock.now_s()) < 0.2
+            for kind, way in ((MessageType.COMMAND, "out"), (MessageType.ARM, "out"), (MessageType.TELEMETRY, "in")):
+                assert {("valve0", way, kind), ("valve1", way, kind)} <= set(arm.tapped)
             arm.sink.disarm()
             await until(lambda: arm.states() == [(False, False)] * BOARDS)
             assert arm.outputs() == pytest.approx([200_000.0] * CHANNELS, abs=150.0)
