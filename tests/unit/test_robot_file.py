@@ -74,7 +74,7 @@ def test_parallel_struts_are_refused_with_the_reason(tmp_path: Path) -> None:
         ('type = "disc_map"', 'type = "magic"', "estimator.type", "known types"),
         ('sensor = "lsm6dsox"', 'sensor = "mpu6886"', "imu.sensor", "carries lsm6dsox"),
         ("estimator_hz = 80.0", "estimator_hz = 0.0", "rates.estimator_hz", ">= 1"),
-        ('prefix = "prestress/manipulator"', 'prefix = "a/#"', "link.prefix", "pattern"),
+        ('prefix = "prestress/manipulator"', 'prefix = "a/#"', "link.prefix", "matching"),
     ],
 )
 def test_wrong_values_are_named(tmp_path: Path, old: str, new: str, key: str, words: str) -> None:
