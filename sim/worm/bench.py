@@ -101,4 +101,4 @@ def reached(spec: WormSpec, problem: BlockProblem, frames: NDArray[np.float64]) 
     along = abs(float(error @ problem.target[:, 0]))
     aligned = float(end[:, 0] @ problem.target[:, 0]) > np.cos(np.deg2rad(spec.pads.angle_tolerance_deg))
     tolerance = spec.pads.distance_tolerance_m
-    return along < 0.2 * tolerance and float(np.linalg.norm(error)) < tolerance and aligned
+    return bool(along < 0.2 * tolerance and float(np.linalg.norm(error)) < tolerance and aligned)
