@@ -57,6 +57,7 @@ SUBJECTS: dict[str, str] = {
     "bench.loop": "lateness of fixed-rate loops, idle and loaded",
     "bench.link": "20 boards through a broker: losses, age, processor time",
     "bench.dynamics": "plant and model rollouts",
+    "fit.vine": "fit the vine's physical parameters to tracked shapes",
     "bench.vine": "vine solver against its peers",
     "bench.worm": "inverse kinematics and search against IPOPT",
     "sim.strut": "one virtual strut that plays a recording through firmware and broker to the orientation filter",
