@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter, deque
 from itertools import pairwise
 
+import numpy as np
+
 from onboard.link.board_json import Birth
 from onboard.link.board_time import BoardTime
 from onboard.link.wire import ImuFrame, SyncResponse
 from onboard.link.wire_types import ImuFlag
-from onboard.messages import ImuBatch, SensorFlag, frozen
+from onboard.messages import Floats, ImuBatch, SensorFlag, frozen
 
 FULL_SCALE = 32767
 FUTURE_S = 0.02  # a sample may seem this much newer than its arrival before its clock is held to be wrong
@@ -120,7 +122,8 @@ class StrutStream:
             flags |= SensorFlag.SATURATED
         if frame.flags & _BOARD_TROUBLE:
             flags |= SensorFlag.BUS_ERROR
-        acceleration, rate = motion[:, :3] * birth.accel_scale, motion[:, 3:] * birth.gyro_scale
+        acceleration: Floats = motion[:, :3] * np.float64(birth.accel_scale)
+        rate: Floats = motion[:, 3:] * np.float64(birth.gyro_scale)
         acceleration.flags.writeable = rate.flags.writeable = False  # fresh arrays: no copy is needed to freeze them
         return ImuBatch(
             self.strut,
