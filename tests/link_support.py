@@ -17,8 +17,8 @@ from paho.mqtt.enums import CallbackAPIVersion
 from onboard.clock import WallClock
 from onboard.config import convert
 from onboard.link.board_json import Birth
-from onboard.link.wire import ImuFrame, SyncResponse, encode_imu, encode_sync_response
-from onboard.link.wire_types import TICKS_MASK, ImuFlag
+from onboard.link.wire import encode_imu, encode_sync_response
+from onboard.link.wire_types import TICKS_MASK, ImuFlag, ImuFrame, SyncResponse
 from onboard.robot import Identity, Imu, Link, Rates, RobotSpec, Safety, Simulation, Valves
 from onboard.tower import StrutTower
 

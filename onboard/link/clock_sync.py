@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from onboard.link.wire import SyncResponse, ticks_difference
-from onboard.link.wire_types import TICKS_MASK
+from onboard.link.wire import ticks_difference
+from onboard.link.wire_types import TICKS_MASK, SyncResponse
 
 US_PER_S = 1e6
 BLOCK = 8  # exchanges of which the one with the least round trip counts

@@ -9,8 +9,7 @@ import numpy as np
 
 from onboard.link.board_json import Birth
 from onboard.link.board_time import BoardTime
-from onboard.link.wire import ImuFrame, SyncResponse
-from onboard.link.wire_types import ImuFlag
+from onboard.link.wire_types import ImuFlag, ImuFrame, SyncResponse
 from onboard.messages import Floats, ImuBatch, SensorFlag, frozen
 
 FULL_SCALE = 32767
@@ -88,28 +87,34 @@ class StrutStream:
         birth = self._birth
         self._watch_for_a_twin(frame.boot_id, received_s)
         if birth is None or frame.boot_id != birth.boot_id or frame.config_generation != birth.config_generation & 0xFF:
-            return self._refuse("unborn")
+            self._refuse("unborn")
+            return None
         elapsed_us: list[int] = frame.elapsed_us.tolist()
         count = len(elapsed_us)
         if any(later <= earlier for earlier, later in pairwise(elapsed_us)):
-            return self._refuse("malformed")
+            self._refuse("malformed")
+            return None
         missing = 0
         if self._next_sequence is not None:
             missing = ((frame.sequence - self._next_sequence + SEQUENCE_HALF) & SEQUENCE_MASK) - SEQUENCE_HALF
         if missing < 0:
-            return self._refuse_repeated("duplicate")
+            self._refuse_repeated("duplicate")
+            return None
         newest_ticks = self.time.sync.unwrap(frame.ticks_us, received_s) + elapsed_us[-1]
         if self._next_sequence is not None and newest_ticks <= self._last_ticks:
-            return self._refuse_repeated("backwards")
+            self._refuse_repeated("backwards")
+            return None
         newest_s = self.time.host_s(newest_ticks, received_s)
         if newest_s - received_s > FUTURE_S:
-            return self._refuse("future")
+            self._refuse("future")
+            return None
         self._repeated = 0
         self.lost += missing
         self._next_sequence = (frame.sequence + count) & SEQUENCE_MASK
         self._last_ticks = newest_ticks
         if received_s - newest_s > self._max_age_s:
-            return self._refuse("stale")
+            self._refuse("stale")
+            return None
         self.packets += 1
         self.samples += count
         self.newest_s = newest_s
