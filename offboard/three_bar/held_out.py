@@ -60,7 +60,7 @@ def plans(quick: bool) -> dict[str, SetPlan]:
         return {
             "random": SetPlan(blocks, ("flat", "tilted"), 16, 5.0, 100, 8),
             "on_policy": SetPlan(("mppi",), ("flat", "tilted"), 4, 4.0, 50, 8),
-            "contact": SetPlan(("bang", "coloured", "primitives"), ("walls", "ceiling"), 18, 6.0, 50, 8),
+            "contact": SetPlan(("bang", "coloured", "primitives"), ("walls", "ceiling"), 18, 12.0, 50, 8),
         }
     return {
         "random": SetPlan(blocks, ("flat", "tilted", "ramp"), 72, 12.0, 100, 24),

@@ -13,6 +13,7 @@ TERRAINS = ("flat", "tilted", "walls", "ceiling", "ramp")
 TRAINING_COURSES = ("flat_obstacle", "incline", "narrow", "low_clearance")  # the 3D course stays unseen
 FRICTIONS = (1.2, 1.8)
 HOUSING_U = 0.165  # as on all courses; with the slim housing of the plain plant rods touch less
+GAP_U = (1.9, 2.3)  # from the start to the face of a wall or ceiling: the robot reaches 1.8 from its middle
 MAX_TILT_RAD = float(np.radians(7.0))
 
 
@@ -46,14 +47,15 @@ def random_ground(rng: np.random.Generator, terrain: str) -> Ground:
     if terrain == "tilted":
         turn = _rotation_z(azimuth)
         level = turn @ tilt("y", rng.uniform(0.3, 1.0) * MAX_TILT_RAD) @ turn.T
-    elif terrain == "walls":
-        boxes.append(_turned(box((rng.uniform(2.2, 3.5) + 0.5, 0.0, 2.0), (0.5, 12.0, 2.0)), azimuth))
-        if rng.random() < 0.6:  # a corridor or a corner
-            second = azimuth + float(rng.choice([np.pi, 0.5 * np.pi, -0.5 * np.pi]))
-            boxes.append(_turned(box((rng.uniform(2.2, 3.5) + 0.5, 0.0, 2.0), (0.5, 12.0, 2.0)), second))
+    elif terrain == "walls":  # a corridor, a dead end or a pen: open-loop driving hardly ever finds a single wall
+        for side in range(int(rng.integers(2, 5))):
+            turn = azimuth + (0.0, np.pi, 0.5 * np.pi, -0.5 * np.pi)[side]
+            boxes.append(_turned(box((rng.uniform(*GAP_U) + 0.5, 0.0, 2.0), (0.5, 12.0, 2.0)), turn))
+    elif terrain == "ceiling" and rng.random() < 0.5:  # overhead, higher than the robot stands, lower than it rolls
+        boxes.append(box((0.0, 0.0, rng.uniform(2.22, 2.45) + 2.5), (12.0, 12.0, 2.5)))
     elif terrain == "ceiling":
         gap, half = rng.uniform(1.35, 1.8), rng.uniform(0.25, 1.0)
-        boxes.append(_turned(box((rng.uniform(1.8, 3.0) + half, 0.0, gap + 2.5), (half, 12.0, 2.5)), azimuth))
+        boxes.append(_turned(box((rng.uniform(*GAP_U) + half, 0.0, gap + 2.5), (half, 12.0, 2.5)), azimuth))
     elif terrain == "ramp":
         low, rise = rng.uniform(1.2, 3.0), rng.uniform(0.6, 1.8)
         run = rise / np.tan(rng.uniform(np.radians(3.0), np.radians(8.0)))
