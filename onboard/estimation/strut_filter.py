@@ -21,6 +21,10 @@ MIN_SINE = 0.05  # a strut closer to the vertical than 3 degrees has no azimuth 
 FREE_FALL_G = 0.3  # less gravity than this is none
 UNKNOWN_VAR = math.pi**2  # [rad^2] of an azimuth that nothing is known about
 Vector = tuple[float, float, float]
+# VQF's own 2 deg/s for 1.5 s takes an arm that creeps after a hand has moved it for one at rest, and learns a wrong gyro bias:
+# on the manipulator's plant up to 1.8 mrad/s, half that with these; BROAD's two trials change by less than 0.01 degrees.
+REST_RATE_DEG_S = 1.5
+REST_S = 3.0
 RATE_ERROR = 0.03  # of a gyroscope: what a second of extrapolation or saturation may hide
 
 
@@ -71,7 +75,7 @@ class StrutFilter:
 
     def _fresh(self) -> VQF:
         self._unlevelled = True
-        return VQF(self._settings.nominal_dt_s, tauAcc=self._settings.tau_s)
+        return VQF(self._settings.nominal_dt_s, tauAcc=self._settings.tau_s, restThGyr=REST_RATE_DEG_S, restMinT=REST_S)
 
     def reboot(self, t_s: float) -> None:
         """The board started anew: its clock is another, its samples may have jumped; orientation and bias are kept."""
