@@ -169,6 +169,7 @@ class Plan:
         """The row that holds at `t_s`, or None before the start or after expiry."""
         if t_s < self.start_s or t_s >= self.expires_s:
             return None
-        k = min(int((t_s - self.start_s) / self.dt_s), len(self.value) - 1)
+        # A tick that falls on the edge of two rows belongs to the later one, whatever rounding says.
+        k = min(int((t_s - self.start_s) / self.dt_s + 1e-9), len(self.value) - 1)
         row: Floats = self.value[k]
         return row

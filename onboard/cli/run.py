@@ -17,7 +17,6 @@ from onboard.resources import robot_file
 from onboard.robot import RobotSpec, load_robot
 from onboard.runtime.daemon import Daemon, Options
 
-
 BROKER_VARIABLE = "PRESTRESS_BROKER"
 
 

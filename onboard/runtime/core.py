@@ -13,18 +13,19 @@ from typing import Any
 import numpy as np
 
 from onboard.control.teaching import Teacher
-from onboard.errors import EstimationError, SafetyError
+from onboard.errors import EstimationError, NotANumberError, SafetyError
 from onboard.link.decode import Decoder
 from onboard.link.slots import LatestSlots
-from onboard.messages import BoardReport, Floats, PoseEstimate, Posture, Setpoints, frozen
+from onboard.messages import BoardReport, EstimateFlag, Floats, PoseEstimate, Posture, Setpoints, frozen
 from onboard.ports import ActuatorSink, Controller, Estimator, OrientationSource, Recorder
 from onboard.robot import RobotSpec
 from onboard.safety.governor import Governor
 from onboard.safety.monitor import ConditionMonitor, Inputs
 from onboard.safety.supervisor import Notice, Supervisor, Transition
-from onboard.safety.table import Event, State
+from onboard.safety.table import Condition, Event, State
 from onboard.telemetry import schemas
 
+POOR = EstimateFlag.LOST | EstimateFlag.COASTING | EstimateFlag.UNCERTAIN  # estimates that no posture may come from
 POSES_KEPT = 40  # half a second at 80 Hz: what a taught posture is the mean of
 
 
@@ -68,6 +69,7 @@ class Core:
         self.command: Setpoints | None = None
         self.goal: Posture | None = None
         self.outcome = Outcome()
+        self.not_finite = 0
         self._recent: list[PoseEstimate] = []
         self._reported: dict[str, BoardReport] = {}
 
@@ -161,13 +163,19 @@ class Core:
         """The posture the arm is in: mean estimate of the last half second, and the pressures that hold it."""
         if self.estimate is None or not self._recent:
             raise SafetyError("there is no pose estimate to record yet")
+        if EstimateFlag(self.estimate.flags) & POOR or self.supervisor.conditions & Condition.ESTIMATE_OLD:
+            raise SafetyError(f"posture {name} is not recorded: the pose estimate is too poor or too old; see prestress status")
+        posture = self._here(name, wall_ns)
+        if not (np.isfinite(posture.cable_length_m).all() and np.isfinite(posture.pressure_pa).all()):
+            raise SafetyError("the posture cannot be recorded: an actuator board has not reported its pressures")
+        return posture
+
+    def _here(self, name: str, wall_ns: int) -> Posture:
         lengths = np.mean([estimate.cable_length_m for estimate in self._recent], axis=0)
         tip = np.mean([estimate.tip_m for estimate in self._recent], axis=0)
         pressure = self.governor.issued if self.governor else None
         if pressure is None:
             pressure = self.measured()
-        if not (np.isfinite(lengths).all() and np.isfinite(pressure).all()):
-            raise SafetyError("the posture cannot be recorded: an actuator board has not reported its pressures")
         return Posture(name, frozen(lengths), frozen(pressure), frozen(tip), wall_ns)
 
     def measured(self) -> Floats:
@@ -202,6 +210,7 @@ class Core:
         for report in self._sink.reports():
             if self._reported.get(report.board) is not report:
                 self._reported[report.board] = report
+                self.supervisor.heed_epoch(report.epoch)
                 self._recorder.write(schemas.REPORT, report.t_s, schemas.report(report))
 
     def _wanted(self, t_s: float) -> Setpoints | None:
@@ -209,10 +218,13 @@ class Core:
         if estimate is None or self.controller is None or self._teacher is None:
             return None
         state = self.supervisor.state
-        if state is State.TEACHING:
-            return self._teacher.update(t_s, estimate, measured)
-        if state is State.ACTIVE and self.goal is not None:
-            return self.controller.update(estimate, measured, self.goal)
+        try:
+            if state is State.TEACHING:
+                return self._teacher.update(t_s, estimate, measured)
+            if state is State.ACTIVE and self.goal is not None:
+                return self.controller.update(estimate, measured, self.goal)
+        except NotANumberError:
+            self.not_finite += 1  # the governor repeats the last good command; the monitor sees the estimate itself
         return None
 
     def _follow(self, transition: Transition) -> None:
@@ -240,7 +252,7 @@ class Core:
         elif target is State.ACTIVE and source is not State.ACTIVE:
             self.controller.reset(self._held())
             if source is State.ARMING:
-                self.goal = self.capture("here", 0)
+                self.goal = self._here("here", 0)
 
     def _held(self) -> Floats:
         """What the valves were last told (C,) [Pa], or what they measure."""

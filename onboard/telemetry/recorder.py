@@ -20,8 +20,8 @@ from onboard.telemetry.schemas import SCHEMAS
 
 MAX_BACKLOG_BYTES = 8_000_000  # waiting for the writer; about 20 s of a 20-strut robot
 PIPE_BYTES = 1 << 20
-START_TIMEOUT_S = 10.0
-CLOSE_TIMEOUT_S = 10.0
+START_TIMEOUT_S = 20.0
+CLOSE_TIMEOUT_S = 30.0
 FRAME = struct.Struct("<BqI")  # topic number, time [ns], bytes that follow
 TOPICS = list(SCHEMAS)
 _F_SETPIPE_SZ = 1031
