@@ -47,12 +47,16 @@ def _plan_worm(args: argparse.Namespace) -> int:
     spec, scene = load_worm(robot_file(args.robot)), find_scene(args.scene)
     task = draw_task(scene, spec, args.seed, straight=args.straight)
     goal = task.goal if args.goal is None else _point(args.goal)
+    clock = WallClock()
+    began = clock.now_s()
     guide = make_guide(scene, spec, task.start.frames[:, :, 3], goal)
+    guide_s = clock.now_s() - began
     with bar("planning", args.json) as told:
         plan = search(
-            spec, scene, task.start, goal, WallClock(), budget_s=args.budget, guide=guide,
+            spec, scene, task.start, goal, clock, budget_s=args.budget, guide=guide,
             progress=lambda share, _: told(share),
         )  # fmt: skip
+    plan.statistics["guide_s"] = guide_s
     with bar("checking", args.json):
         broken = validate(spec, scene, plan)
     folder = Path(args.out)
