@@ -219,7 +219,8 @@ class SimulatedRobot:
     def _spawn(self, words: list[str], log: str) -> subprocess.Popen[bytes]:
         file = (self.folder / log).open("ab")
         self._logs.append(file)
-        environment = {**os.environ, BROKER_VARIABLE: self._daemon_url()}  # not as a word: others can read a command line
+        # The URL is no word of the command line: others could read its password there.
+        environment = {"OPENBLAS_NUM_THREADS": "1", **os.environ, BROKER_VARIABLE: self._daemon_url()}
         if self._runtime is not None:
             environment["XDG_RUNTIME_DIR"] = str(self._runtime)
         return subprocess.Popen(

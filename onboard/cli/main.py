@@ -11,6 +11,10 @@ from onboard import __version__
 from onboard.cli.catalog import SUBJECTS, VERBS, catalog, load
 from onboard.errors import PrestressError, UsageError
 
+# Matrices here are small: more threads cost more than they bring, and in a realtime process the loop would wait for threads
+# that have no realtime priority. Set before numpy is imported, which only verbs do.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status (0 good, 2 bad input, others as in onboard.errors)."""
