@@ -6,7 +6,7 @@ from onboard.link.clock_sync import MAX_DRIFT, US_PER_S, ClockSync
 
 ASSUMED_LATENCY_S = 0.005  # of the fastest arrivals, before synchronisation (reference measurement: p50 0.5 to 6 ms)
 MAX_SLEW = 0.02  # corrections stretch time by at most this share, so that integrated rates stay right
-STEP_S = 0.005  # a larger error is put right at once
+STEP_S = 0.005  # an error larger than this and a round trip is put right at once
 
 
 class BoardTime:
@@ -49,15 +49,17 @@ class BoardTime:
             self._fastest_s = min(risen, arrival)
         self._fastest_at_s = received_s
         ready = self.sync.ready
+        doubt_s = 0.0
         if ready:
             # An exchange errs by at most half its round trip, and no message arrives before it was stamped.
             middle = self.sync.to_host_s(ticks) - board_s
-            target = max(min(middle, self._fastest_s), middle - self.sync.round_trip_s / 2.0)
+            doubt_s = self.sync.round_trip_s
+            target = max(min(middle, self._fastest_s), middle - doubt_s / 2.0)
         else:
             target = self._fastest_s - ASSUMED_LATENCY_S
         if self._offset_s is None:
             self._offset_s = target
-        elif ready != self._was_ready or abs(target - self._offset_s) > STEP_S:
+        elif ready != self._was_ready or abs(target - self._offset_s) > STEP_S + doubt_s:
             self.steps += 1
             self._offset_s = target
         else:
