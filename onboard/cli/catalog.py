@@ -63,6 +63,13 @@ SUBJECTS: dict[str, str] = {
     "sim.strut": "one virtual strut that plays a recording through firmware and broker to the orientation filter",
     "sim.vine": "roll out a batch of growing vines",
     "sim.three_bar": "the three-bar robot: gaits and courses",
+    "collect.three_bar": "record episodes of the three-bar plant",
+    "train.three_bar": "train its graph-network dynamics",
+    "primitives.three_bar": "measure its gaits' effects into a library",
+    "plan.worm": "plan a crawl of the suction worm over a scene",
+    "primitives.worm": "collect its primitive library from plans",
+    "fit.worm": "fit its feasible sections to data",
+    "model.export": "write a trained model as ONNX with its manifest",
 }
 
 BUILT_IN: dict[str, str] = {
