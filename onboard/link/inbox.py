@@ -15,6 +15,7 @@ from onboard.clock import Clock, wait_s
 
 MESSAGES = 256  # births, health and acknowledgements: few, and never crowded out by data
 STALL_S = 0.05  # nothing taken for this long: either little comes, or the reader was held up and much may wait
+GATHER_S = 0.003  # a look at the queue for each message would cost more than the message
 SETTLE_S = 0.05  # after a stall, empty the socket for at most this long before looking at what it held
 
 
@@ -72,7 +73,10 @@ class Inbox:
         return len(self._data) + len(self._other)
 
     async def get(self) -> list[Arrival]:
-        """Wait for something and take everything in the order of arrival; after a stall, let the socket run empty first."""
+        """Wait for something, gather what comes with it, and take all in the order of arrival.
+
+        After a stall the socket runs empty first.
+        """
         await self._something.wait()
         start_s = self._clock.now_s()
         if start_s - self._taken_s > STALL_S:
@@ -81,6 +85,8 @@ class Inbox:
                 seen = self.count
                 await wait_s(0.0)
                 await wait_s(0.0)
+        else:
+            await wait_s(GATHER_S)
         return self.take()
 
     def take(self) -> list[Arrival]:

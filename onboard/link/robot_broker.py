@@ -17,6 +17,7 @@ from amqtt.contexts import Action
 
 SLOW_BYTES = 256 * 1024  # that wait for one subscriber: more QoS 0 messages are dropped for it
 INFLIGHT = 200  # QoS 1 messages that wait for one subscriber's answer: more are dropped for it
+GATHER_S = 0.003  # QoS 0 data of many boards wait this long for each other: one write and one wake-up of the subscriber for all
 ROUTES = 4096  # topics whose subscribers are remembered
 
 Route = list[tuple[Any, int]]
@@ -51,6 +52,7 @@ class RobotBroker(Broker):  # type: ignore[misc]
         self._subscriptions = _Snapshots()
         self._known_routes: dict[str, Route] = {}
         self._changes = 0
+        self._gathered: dict[Any, bytearray] = {}
         self._under_way: set[asyncio.Task[Any]] = set()
         self.dropped = 0
 
@@ -113,8 +115,15 @@ class RobotBroker(Broker):  # type: ignore[misc]
         stream = getattr(handler.writer, "_writer", None)
         if stream is not None and stream.transport.get_write_buffer_size() > SLOW_BYTES:
             self.dropped += 1
-        else:
-            handler.writer.write(packet)
+            return
+        if not self._gathered:
+            asyncio.get_running_loop().call_later(GATHER_S, self._write_gathered)
+        self._gathered.setdefault(handler.writer, bytearray()).extend(packet)
+
+    def _write_gathered(self) -> None:
+        gathered, self._gathered = self._gathered, {}
+        for writer, packets in gathered.items():
+            writer.write(bytes(packets))
 
     def _arrived(self, task: asyncio.Task[Any]) -> None:
         self._under_way.discard(task)

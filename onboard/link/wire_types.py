@@ -28,6 +28,7 @@ class MessageType(IntEnum):
     SYNC_REQUEST = 0x05
     CONFIG = 0x06
     HELLO = 0x07  # host -> board, empty: say your birth again
+    MAINTENANCE = 0x08  # flasher -> board, empty: restart and wait for a flasher; refused while active
     TELEMETRY = 0x81
     BIRTH = 0x82
     SYNC_RESPONSE = 0x83

@@ -18,6 +18,7 @@ from onboard.clock import Clock
 from onboard.errors import RecordingError
 from onboard.telemetry.schemas import SCHEMAS
 
+BATCH_BYTES = 16_384  # handed over at once, some 20 times a second: a system call a message would cost more than the message
 MAX_BACKLOG_BYTES = 8_000_000  # waiting for the writer; about 20 s of a 20-strut robot
 PIPE_BYTES = 1 << 20
 START_TIMEOUT_S = 20.0
@@ -53,6 +54,7 @@ class McapRecorder:
         self._on_error = on_error
         self._offset_ns = clock.wall_ns() - round(clock.now_s() * 1e9)
         self._numbers = {topic: number for number, topic in enumerate(TOPICS)}
+        self._batch = bytearray()
         self._backlog: deque[bytes] = deque()
         self._backlog_bytes = 0
         self._process = subprocess.Popen(
@@ -79,13 +81,18 @@ class McapRecorder:
             return
         if self._backlog_bytes > MAX_BACKLOG_BYTES:
             self.dropped += 1
+            self._push()
         else:
-            self._put(FRAME.pack(self._numbers[topic], self._offset_ns + round(t_s * 1e9), len(payload)) + payload)
-        self._push()
+            self._batch += FRAME.pack(self._numbers[topic], self._offset_ns + round(t_s * 1e9), len(payload))
+            self._batch += payload
+        if len(self._batch) >= BATCH_BYTES:
+            self._put()
+            self._push()
 
     def close(self) -> None:
         """Write what waits and the index; returns within CLOSE_TIMEOUT_S whatever the disk does."""
         if self.error is None:
+            self._put()
             os.set_blocking(self._pipe, True)
             while self._backlog and self.error is None and select.select([], [self._pipe], [], CLOSE_TIMEOUT_S)[1]:
                 self._push()
@@ -103,18 +110,20 @@ class McapRecorder:
             self._failed()
         self._process.stdout.close()
 
-    def _put(self, frame: bytes) -> None:
-        self._backlog.append(frame)
-        self._backlog_bytes += len(frame)
+    def _put(self) -> None:
+        if self._batch:
+            self._backlog.append(bytes(self._batch))
+            self._backlog_bytes += len(self._batch)
+            self._batch.clear()
 
     def _push(self) -> None:
         try:
             while self._backlog:
-                frame = self._backlog[0]
-                sent = os.write(self._pipe, frame)
+                batch = self._backlog[0]
+                sent = os.write(self._pipe, batch)
                 self._backlog_bytes -= sent
-                if sent < len(frame):
-                    self._backlog[0] = frame[sent:]
+                if sent < len(batch):
+                    self._backlog[0] = batch[sent:]
                     return
                 self._backlog.popleft()
         except BlockingIOError:
