@@ -1,14 +1,42 @@
-"""Starts the application that the board was provisioned for; an error is kept for the next birth and resets."""
+"""Chooses the firmware to start and starts it; stays on the board when the firmware changes, so it knows little of it.
 
-import asyncio
+The file `/slot` names the folder of the firmware in use, `/a` or `/b`; without it the firmware lies beside this file. An
+update fills the other folder and then replaces `/slot`: that one rename is the whole change.
+"""
+
+import os
 import sys
 import time  # noqa: TID251 (the board's own clock)
 
 import machine
-from boards.board import Board
-from common.identity import CRASH, Identity
 
+SLOT = "/slot"
+HOLD = "/hold"  # written by a flasher before it resets the board: wait for it, once
+CRASH = "/crash.txt"
+HOLD_MS = 8000
 RESTART_DELAY_MS = 1000  # so that a board that always fails can still be reached by a flasher
+
+
+def hold() -> None:
+    """Wait for a flasher's interrupt, if one has asked for it: here no watchdog runs and the memory is empty."""
+    try:
+        os.remove(HOLD)
+    except OSError:
+        return
+    print("prestress: holding")
+    for _ in range(HOLD_MS // 50):
+        time.sleep_ms(50)
+
+
+def choose() -> None:
+    """Put the folder of the firmware in use before everything else that is imported."""
+    try:
+        with open(SLOT) as file:
+            slot = file.read(1)
+    except OSError:
+        return
+    if slot in ("a", "b"):
+        sys.path.insert(0, "/" + slot)
 
 
 def keep_crash(error: BaseException) -> None:
@@ -20,34 +48,12 @@ def keep_crash(error: BaseException) -> None:
         pass  # a full flash must not keep the board from restarting
 
 
-def open_board(name: str) -> Board:
-    """The board by its name in the identity file; only its own driver is loaded."""
-    if name == "nano_rp2040":
-        from boards.nano_rp2040 import NanoRp2040
-
-        return NanoRp2040()
-    if name == "m5stickc_plus":
-        from boards.m5stickc_plus import M5StickCPlus
-
-        return M5StickCPlus()
-    raise ValueError("unknown board %s" % name)
-
-
-def start() -> None:
-    """Run the application for ever."""
-    identity = Identity()
-    board = open_board(identity.board)
-    if identity.app == "strut":
-        from strut.app import main
-    elif identity.app == "valve":
-        from valve.app import main
-    else:
-        raise ValueError("unknown application %s" % identity.app)
-    asyncio.run(main(identity, board))
-
-
 if __name__ == "__main__":
+    hold()
     try:
+        choose()
+        from application import start
+
         start()
     except Exception as error:
         sys.print_exception(error, sys.stderr)  # type: ignore[arg-type]  # the stubs know no text stream

@@ -16,6 +16,7 @@ from common.watchdog import Watchdog
 from valve.converters import SETPOINT_FULL_SCALE, UNIT_PA, ValveConverters
 
 CONFIG = "/config.json"
+HOLD = "/hold"  # main.py waits for a flasher when it finds this file
 KIND = 1  # of board, in telemetry
 TICK_MS = 10
 TICKS_PER_TELEMETRY = 2
@@ -146,6 +147,15 @@ class ValveBoard:
         }
         self.port.send(frames.CONFIG_ACK, json.dumps(answer).encode())
 
+    def make_way(self) -> None:
+        """Restart into the wait for a flasher; never while a host commands the outputs."""
+        if self.owner.state == actuator.ACTIVE:
+            self.owner.refuse(frames.R_STATE)
+            return
+        with open(HOLD, "w"):
+            pass
+        machine.reset()
+
     def take(self, kind: int, payload: bytes, now: int) -> None:
         """One frame from the host, received at ticks `now`."""
         if kind == frames.SYNC_REQUEST:
@@ -160,6 +170,8 @@ class ValveBoard:
             self.configure(payload)
         elif kind == frames.HELLO:
             self.port.send(frames.BIRTH, self.birth())
+        elif kind == frames.MAINTENANCE:
+            self.make_way()
         elif kind in (frames.COMMAND, frames.ARM, frames.DISARM, frames.STOP):
             self.owner.handle(kind, payload, now)
             if kind == frames.STOP:

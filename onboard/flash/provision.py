@@ -1,0 +1,155 @@
+"""From the secrets file to the settings of one board: WiFi, broker, password and TLS. Nothing of it is ever printed.
+
+    [wifi]
+    ssid = "lab"
+    password = "..."
+
+    [broker]
+    host = "192.168.1.10"
+    port = 8883                 # 1883 without TLS
+    passwords = "passwords"     # lines of board:password; optional
+    certificates = "certs"      # folder made by `prestress certs`; optional
+    name = "robot-host"         # what the broker's certificate bears, the host's name by default
+
+Paths are relative to the file. The file, the passwords and the keys must be readable by their owner alone.
+"""
+
+from __future__ import annotations
+
+import base64
+import ssl
+import stat
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from onboard.config import Section, convert, read_toml
+from onboard.errors import ConfigError
+from onboard.flash.board_files import digest
+from onboard.flash.install import TLS_FOLDER, Provision
+from onboard.link.passwords import read_passwords
+from onboard.robot import RobotSpec
+
+
+class WiFi(Section, frozen=True):
+    """[wifi]: the network that boards join."""
+
+    ssid: Annotated[str, Meta(min_length=1, max_length=32, description="name of the network")]
+    password: Annotated[str, Meta(max_length=63, description="its password; empty for an open network")]
+
+
+class Broker(Section, frozen=True):
+    """[broker]: where boards find it, and how they sign in."""
+
+    host: Annotated[str, Meta(min_length=1, max_length=255, description="name or address on the boards' network")]
+    port: Annotated[int, Meta(ge=1, le=65535, description="1883, or 8883 with TLS")] = 1883
+    passwords: Annotated[str, Meta(max_length=4096, description="file of board:password lines; empty: none")] = ""
+    certificates: Annotated[str, Meta(max_length=4096, description="folder of certificates; empty: no TLS")] = ""
+    name: Annotated[str, Meta(max_length=255, description="name in the broker's certificate; empty: the host")] = ""
+
+
+class Secrets(msgspec.Struct, frozen=True):
+    """The checked secrets file; its text form shows nothing of the content."""
+
+    file: Path
+    wifi: WiFi
+    broker: Broker
+
+    def __repr__(self) -> str:
+        return f"Secrets({self.file})"
+
+
+def read_secrets(path: Path) -> Secrets:
+    """Read and check the file; ConfigError when others can read it, without showing any value of it."""
+    check_private(path)
+    raw = read_toml(path)
+    for key in raw:
+        if key not in ("wifi", "broker"):
+            raise ConfigError(str(path), key, "unknown section; known are broker, wifi")
+    for key in ("wifi", "broker"):
+        if key not in raw:
+            raise ConfigError(str(path), key, "required section is missing")
+    return Secrets(path, _section(path, "wifi", raw["wifi"], WiFi), _section(path, "broker", raw["broker"], Broker))
+
+
+def _section(path: Path, key: str, value: Any, kind: type[Any]) -> Any:
+    """Like convert, but the message names the key alone: the usual one quotes the value, which is secret here."""
+    try:
+        return convert(str(path), key, value, kind)
+    except ConfigError as error:
+        known = ", ".join(kind.__struct_fields__)
+        raise ConfigError(str(path), error.key, f"is missing, unknown or not what it must be; {key} has {known}") from None
+
+
+def check_private(path: Path) -> None:
+    """ConfigError unless `path` is a file that only its owner can read."""
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+    except OSError as error:
+        raise ConfigError(str(path), "", f"cannot be read: {error.strerror}") from error
+    if mode & 0o077:
+        raise ConfigError(str(path), "", f"has mode {mode:04o}: others can read it; run chmod 600 {path}")
+
+
+def provision(spec: RobotSpec, board_id: str, secrets: Secrets) -> Provision:
+    """The settings of the robot's board `board_id`; ConfigError names what is missing."""
+    valves = {board.id: board for board in spec.actuators.boards} if spec.actuators else {}
+    if board_id not in valves and board_id not in spec.struts:
+        known = f"{spec.struts[0]} .. {spec.struts[-1]}" + (f", {', '.join(valves)}" if valves else "")
+        raise ConfigError(spec.file, "struts", f"has no {board_id!a}; it has {known}")
+    broker: dict[str, Any] = {
+        "host": secrets.broker.host,
+        "port": secrets.broker.port,
+        "keepalive_s": spec.link.keepalive_s,
+    }
+    base = secrets.file.parent
+    if secrets.broker.passwords and board_id in spec.struts:
+        file = base / secrets.broker.passwords
+        passwords = read_passwords(file)
+        if board_id not in passwords:
+            raise ConfigError(str(file), "", f"has no password for {board_id}")
+        broker |= {"user": board_id, "password": passwords[board_id]}
+    tls: dict[str, bytes] = {}
+    if secrets.broker.certificates and board_id in spec.struts:
+        names, tls = _tls(base / secrets.broker.certificates, board_id)
+        broker["tls"] = names | {"name": secrets.broker.name or secrets.broker.host}
+    table: dict[str, Any] = {
+        "name": board_id,
+        "prefix": spec.link.prefix,
+        "app": "strut" if board_id in spec.struts else "valve",
+        "board": spec.imu.board if board_id in spec.struts else "nano_rp2040",
+    }
+    if board_id in spec.struts:
+        imu = {"batch": spec.imu.batch, "accel_range_g": spec.imu.accel_range_g, "gyro_range_dps": spec.imu.gyro_range_dps}
+        table |= {"wifi": {"ssid": secrets.wifi.ssid, "password": secrets.wifi.password}, "broker": broker, "imu": imu}
+    else:
+        table |= {"channels": 8}  # of the board; the robot may use fewer
+    return Provision(msgspec.json.encode(table, order="sorted"), tls)
+
+
+def _tls(folder: Path, board_id: str) -> tuple[dict[str, str], dict[str, bytes]]:
+    """Names for identity.json, and the files they mean: each name holds a part of the content's hash, so that settings and
+    files change together."""
+    key = folder / f"{board_id}.key"
+    check_private(key)
+    names: dict[str, str] = {}
+    files: dict[str, bytes] = {}
+    for role, path in (("ca", folder / "ca.pem"), ("cert", folder / f"{board_id}.pem"), ("key", key)):
+        data = _der(path)
+        name = f"{TLS_FOLDER}/{role}-{digest(data)[:12]}.der"
+        names[role], files[name] = name, data
+    return names, files
+
+
+def _der(path: Path) -> bytes:
+    """PEM to the DER that boards read."""
+    try:
+        text = path.read_text(encoding="ascii")
+        if "PRIVATE KEY" not in text:
+            return ssl.PEM_cert_to_DER_cert(text)
+        return base64.b64decode("".join(line for line in text.splitlines() if not line.startswith("-----")))
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "is no PEM file"
+        raise ConfigError(str(path), "", f"cannot be used: {reason}; prestress certs makes it") from error
