@@ -70,6 +70,7 @@ class Core:
         self.goal: Posture | None = None
         self.outcome = Outcome()
         self.not_finite = 0
+        self._judged_s = float("-inf")
         self._recent: list[PoseEstimate] = []
         self._reported: dict[str, BoardReport] = {}
 
@@ -132,7 +133,9 @@ class Core:
             link_down=totals.link_down,
             recorder_failed=totals.recorder_failed,
         )
-        transition = self.supervisor.step(t_s, self.monitor.assess(inputs), self.monitor.details)
+        # A request comes at the time that it is; the tick after it may have been due a little earlier.
+        self._judged_s = max(self._judged_s, t_s)
+        transition = self.supervisor.step(self._judged_s, self.monitor.assess(inputs), self.monitor.details)
         if transition is not None:
             self._follow(transition)
         for notice in self.supervisor.notices():
@@ -151,7 +154,8 @@ class Core:
             if posture is None:
                 raise SafetyError("go: name a posture")
             self._check_posture(posture)
-        transition = self.supervisor.request(t_s, event)
+        self._judged_s = max(self._judged_s, t_s)
+        transition = self.supervisor.request(self._judged_s, event)
         if event is Event.GO:
             self.goal = posture
         self._follow(transition)
