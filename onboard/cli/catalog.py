@@ -83,6 +83,9 @@ BUILT_IN: dict[str, str] = {
     "posture": "onboard.cli.posture:add",
     "record": "onboard.cli.record:add",
     "replay": "onboard.cli.replay:add",
+    "flash": "onboard.cli.flash:add",
+    "certs": "onboard.cli.certs:add",
+    "struts": "onboard.cli.struts:add",
     "bench.loop": "onboard.runtime.bench_loop:bench_loop",
 }
 

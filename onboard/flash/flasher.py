@@ -39,6 +39,7 @@ class Job:
     board: str
     app: str
     provision: Provision
+    wait_s: float = 0.0  # for the port to appear, after a new interpreter
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ class Flasher:
         """Do it; LinkError says what stopped it and leaves a board that boots the old or the new."""
         start_s = self._clock.now_s()
         self._on_step("connecting")
-        self._repl.open()
+        self._repl.open(self._job.wait_s)
         try:
             facts = self._reach()
             self._refuse_unfit(facts)

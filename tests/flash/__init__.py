@@ -1,0 +1,1 @@
+"""Boards on USB: flashing, certificates, what the broker knows."""
