@@ -54,6 +54,7 @@ SUBJECTS: dict[str, str] = {
     "evaluate.worm": "worm planners on seeded tasks",
     "evaluate.dynamics": "learned dynamics against the plant",
     "bench.estimator": "time of one five-layer update, and its ratio to a gradient step",
+    "bench.flash": "time to make an empty board a strut, and again with nothing to change",
     "bench.loop": "lateness of fixed-rate loops, idle and loaded",
     "bench.link": "20 boards through a broker: losses, age, processor time",
     "bench.dynamics": "plant and model rollouts",

@@ -48,9 +48,14 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"struts needs the broker: --broker mqtt://host:1883, or ${BROKER_VARIABLE}")
     if not 0.5 <= args.seconds <= MAX_LISTEN_S:
         raise UsageError(f"--seconds {args.seconds}: must lie in 0.5 .. {MAX_LISTEN_S:.0f}")
-    logging.getLogger("prestress.link").setLevel(logging.ERROR)  # the result says it all
-    with Console(stderr=True).status(f"listening for {args.seconds:g} s"):
-        rows, strangers = asyncio.run(listen(spec, url, args.seconds))
+    log = logging.getLogger("prestress.link")
+    before = log.level
+    log.setLevel(logging.ERROR)  # the result says it all
+    try:
+        with Console(stderr=True).status(f"listening for {args.seconds:g} s"):
+            rows, strangers = asyncio.run(listen(spec, url, args.seconds))
+    finally:
+        log.setLevel(before)
     missing = [row["id"] for row in rows if not row["online"]]
     if args.json:
         table = {"robot": spec.name, "struts": rows, "missing": missing, "strangers": strangers}
@@ -83,7 +88,7 @@ async def listen(spec: RobotSpec, url: str, seconds: float) -> tuple[list[dict[s
         if not session.connected:
             raise LinkError(f"the broker was lost: {session.last_error or session.endpoint}")
         now_s = clock.now_s()
-        newest_s = decoder.newest_s()
+        newest_s: list[float] = decoder.newest_s().tolist()
         rows = []
         for index in range(len(spec.struts)):
             status = decoder.status(index)
