@@ -33,6 +33,7 @@ class SensorFlag(IntFlag):
     BUS_ERROR = 32  # the board reports I2C errors
     INCONSISTENT = 64  # the estimator's residuals single this strut out
     MISSING = 128  # never heard of
+    SETTLING = 256  # its gyro's bias is not known yet: it must be kept still
 
 
 class EstimateFlag(IntFlag):

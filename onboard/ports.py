@@ -14,6 +14,9 @@ class OrientationSource(Protocol):
     def add(self, batch: ImuBatch) -> None:
         """Take new samples of one strut; late, duplicate or non-finite samples are refused and counted."""
 
+    def align_at_rest(self, t_s: float) -> bool:
+        """Set headings against the rest pose if every strut lies as there and still; for a robot that stands disarmed."""
+
     def observe(self, t_s: float) -> StrutObservations:
         """Directions of all struts as of the tick at `t_s`."""
 

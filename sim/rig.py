@@ -16,8 +16,10 @@ import numpy as np
 from onboard.cli.run import BROKER_VARIABLE
 from onboard.errors import LinkError, PrestressError
 from onboard.link.broker import EmbeddedBroker
+from onboard.link.board_json import encode_config
 from onboard.link.endpoint import Endpoint, parse_endpoint
-from onboard.link.wire_types import TICKS_MASK
+from onboard.link.serial_board import actuator_config
+from onboard.link.wire_types import SETPOINT_PA, TICKS_MASK
 from onboard.robot import RobotSpec
 from onboard.runtime.control_socket import ask
 from sim.boards.jail import BoardConfig
@@ -79,6 +81,7 @@ class SimulatedRobot:
             self._broker = EmbeddedBroker(self.spec.link.prefix, port=0)
             self._broker.start()
         self.fleet = BoardFleet(self.board_configs(), self.folder / "boards")
+        self._commission()
         self.fleet.start()
         socket = self._short_socket()
         words = ["-m", "sim.realtime", str(self.path), "--boards", str(self.folder / "boards")]
@@ -213,6 +216,16 @@ class SimulatedRobot:
                 board = spec.actuators.boards[number - len(spec.struts)]
                 configs.append(BoardConfig(**{**common, "board": "nano_rp2040"}, app="valve", channels=board.channels))
         return configs
+
+    def _commission(self) -> None:
+        """Give valve boards the configuration that a robot's boards keep from its first day: they start at the safe pressure."""
+        assert self.fleet is not None
+        for board in self.spec.actuators.boards if self.spec.actuators else []:
+            assert self.spec.actuators is not None
+            file = self.fleet[board.id].jail / "config.json"
+            file.write_bytes(encode_config(actuator_config(self.spec.actuators, board.channels, SETPOINT_PA)))
+            owner = file.parent.stat()
+            os.chown(file, owner.st_uid, owner.st_gid)
 
     # --- inside -----------------------------------------------------------------------------------------------------------
 

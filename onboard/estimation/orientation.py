@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 FUTURE_S = 0.25  # a sample this far ahead of its own arrival carries a broken time stamp
 RECENT_S = 0.5  # how long an incident stays on a strut's flags
 FREE_FALL_FLAG_S = 0.1
+REST_LEAN_RAD = math.radians(4.0)  # from the rest pose: more than sensors' mounting and friction's hysteresis explain
+REST_RATE_RAD_S = 0.026
+LONGEST_ALIGN_S = 0.1
 
 
 class VqfConfig(Section, frozen=True):
@@ -76,6 +79,8 @@ class VqfOrientation:
         axis = (2 * (x * z - w * y) / size, 2 * (y * z + w * x) / size, 1 - 2 * (x * x + y * y) / size)
         rest = DiscGeometry.of(spec.structure).rest_direction
         self._filters = [StrutFilter(settings, axis, math.atan2(d[1], d[0])) for d in rest]
+        self._rest_z = [float(d[2]) for d in rest]
+        self._align_s, self._aligned_s = settings.align_s, math.inf
         self._detector = FrozenDetector(n, spec.structure.struts_per_module, imu.rate_hz, self._count)
         self._frozen = np.zeros(n, dtype=np.bool_)
         self._heard = np.zeros(n, dtype=np.bool_)
@@ -130,6 +135,24 @@ class VqfOrientation:
             else:
                 unit.add(t_s, acceleration, rate, verdict == SATURATED)
 
+    def align_at_rest(self, t_s: float) -> bool:
+        """Bring headings back to the rest pose if every strut that is heard lies as it does there, and still; True if so.
+
+        For a robot that stands disarmed: its azimuths are known then, and what was learnt while it moved is not needed.
+        """
+        elapsed_s = min(max(t_s - self._aligned_s, 0.0), LONGEST_ALIGN_S)
+        self._aligned_s = t_s
+        heard = [(unit, z) for unit, z, known in zip(self._filters, self._rest_z, self._heard, strict=True) if known]
+        for unit, rest_z in heard:
+            unit.point()
+            lean = abs(math.acos(min(max(unit.direction[2], -1.0), 1.0)) - math.acos(rest_z))
+            if lean > REST_LEAN_RAD or math.hypot(*unit.rate) > REST_RATE_RAD_S:
+                return False
+        share = 1.0 - math.exp(-elapsed_s / max(self._align_s, 1e-3))
+        for unit, _ in heard:
+            unit.hold_heading(share)
+        return True
+
     def observe(self, t_s: float) -> StrutObservations:
         """Directions of all struts as of the tick at `t_s`, carried there from the newest sample by the gyroscope."""
         filters = self._filters
@@ -170,6 +193,7 @@ class VqfOrientation:
         flags[~self._heard] |= int(SensorFlag.MISSING)
         flags[self._heard & (age > self._max_age_s)] |= int(SensorFlag.STALE)
         flags[self._frozen] |= int(SensorFlag.FROZEN)
+        flags[[not unit.settled for unit in self._filters]] |= int(SensorFlag.SETTLING)
         for flag, when in self._incident_s.items():
             flags[t_s - when < RECENT_S] |= int(flag)
         falling = np.array([unit.free_fall_s > FREE_FALL_FLAG_S for unit in self._filters])

@@ -25,6 +25,7 @@ Vector = tuple[float, float, float]
 # on the manipulator's plant up to 1.8 mrad/s, half that with these; BROAD's two trials change by less than 0.01 degrees.
 REST_RATE_DEG_S = 1.5
 REST_S = 3.0
+SETTLED_BIAS_RAD_S = math.radians(0.06)  # a bias known this well lets an azimuth drift by some 2 degrees in a minute
 RATE_ERROR = 0.03  # of a gyroscope: what a second of extrapolation or saturation may hide
 
 
@@ -53,6 +54,7 @@ class StrutFilter:
 
     def __init__(self, settings: FilterSettings, axis: Vector, rest_azimuth_rad: float) -> None:
         self._settings, self._axis, self._rest_azimuth = settings, axis, rest_azimuth_rad
+        self._settled = False
         self._vqf = self._fresh()
         self.t_s = -math.inf
         self.direction: Vector = (0.0, 0.0, 1.0)
@@ -72,6 +74,13 @@ class StrutFilter:
     def aligned(self) -> bool:
         """Whether the heading has been set at all."""
         return self.azimuth_var < UNKNOWN_VAR
+
+    @property
+    def settled(self) -> bool:
+        """Whether the gyro's bias has become known since the start; that takes a few seconds of rest."""
+        if not self._settled and self.aligned:
+            self._settled = self._vqf.getBiasEstimate()[1] < SETTLED_BIAS_RAD_S
+        return self._settled
 
     def _fresh(self) -> VQF:
         self._unlevelled = True
@@ -152,6 +161,16 @@ class StrutFilter:
         c, s = math.cos(self._heading), math.sin(self._heading)
         self.direction = (c * level[0] - s * level[1], s * level[0] + c * level[1], level[2])
         self.rate = (c * rate[0] - s * rate[1], s * rate[0] + c * rate[1], rate[2])
+
+    def hold_heading(self, share: float) -> None:
+        """Turn the heading by `share` of what it lacks to the rest azimuth; only for a strut known to be where it rests."""
+        self.point()
+        if not self.aligned or math.hypot(self.direction[0], self.direction[1]) < MIN_SINE:
+            return
+        gap = self._rest_azimuth - math.atan2(self.direction[1], self.direction[0])
+        self._heading += share * math.remainder(gap, math.tau)
+        self.azimuth_var = min(self.azimuth_var, self._settings.start_azimuth_var)
+        self._turned = False
 
     def _set_heading(self, level: Vector) -> None:
         azimuth = math.atan2(level[1], level[0])

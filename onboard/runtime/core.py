@@ -88,6 +88,8 @@ class Core:
         self._tick("estimator", t_s, skipped)
         for batch in self.slots.take():
             self.orientation.add(batch)
+        if self.governor is not None and self.supervisor.state is State.DISARMED:
+            self.orientation.align_at_rest(t_s)
         try:
             estimate = self.estimator.update(self.orientation.observe(t_s))
         except EstimationError:

@@ -99,7 +99,7 @@ class Daemon:
                 await self.loops.run()
         except PrestressError as error:
             self._fault = str(error)
-        except Exception as error:  # noqa: BLE001 - whatever it is: boards first, then the traceback in the log
+        except Exception as error:
             self._fault = f"internal error: {type(error).__name__}: {error}"
             log.exception("internal error in a control loop; boards go to their safe state")
         finally:

@@ -17,6 +17,7 @@ class Fault(StrEnum):
     STRUT_SATURATED = "strut_saturated"
     STRUT_INCONSISTENT = "strut_inconsistent"
     STRUT_BUS_ERROR = "strut_bus_error"
+    STRUT_SETTLING = "strut_settling"
     FREE_FALL = "free_fall"
     RING_WARPED = "ring_warped"
     TILT_LIMIT = "tilt_limit"
@@ -46,6 +47,7 @@ LINES: dict[Fault, str] = {
     Fault.STRUT_SATURATED: "a strut's sensor sits at the end of its range",
     Fault.STRUT_INCONSISTENT: "a strut contradicts its neighbours (turned or swapped sensor?); it is left out",
     Fault.STRUT_BUS_ERROR: "a strut's board reports errors on its sensor bus",
+    Fault.STRUT_SETTLING: "a strut's gyro bias is not known yet; the robot must stand still for a few seconds",
     Fault.FREE_FALL: "struts feel no gravity; inclination comes from gyros alone",
     Fault.RING_WARPED: "a ring is not flat; pose and lengths are less exact than usual",
     Fault.TILT_LIMIT: "the tip is tilted beyond the robot's limit",

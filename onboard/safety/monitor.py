@@ -22,6 +22,7 @@ _STRUT_BITS: tuple[tuple[SensorFlag, Condition], ...] = (
     (SensorFlag.SATURATED, Condition.STRUT_SATURATED),
     (SensorFlag.INCONSISTENT, Condition.STRUT_INCONSISTENT),
     (SensorFlag.BUS_ERROR, Condition.STRUT_BUS_ERROR),
+    (SensorFlag.SETTLING, Condition.STRUT_SETTLING),
 )
 
 

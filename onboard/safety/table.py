@@ -61,6 +61,7 @@ class Condition(IntFlag):
     LINK_DOWN = 1 << 22
     PACKETS_REFUSED = 1 << 23
     RECORDER_FAILED = 1 << 24
+    STRUT_SETTLING = 1 << 25
 
 
 GOOD = Condition.BOARDS_READY | Condition.BOARDS_ARMED
@@ -77,7 +78,8 @@ DEGRADING = (
 """Trouble with knowing where the arm is: held pressures keep it still, so there is time to recover."""
 
 BLOCKS_ARMING = (
-    Condition.ESTIMATE_OLD
+    Condition.STRUT_SETTLING
+    | Condition.ESTIMATE_OLD
     | Condition.ESTIMATE_LOST
     | Condition.MODULE_MISSING
     | Condition.TILT_LIMIT

@@ -11,7 +11,7 @@ import numpy as np
 
 from onboard.estimation.imu_checks import counts_si
 from onboard.estimation.orientation import VqfConfig, VqfOrientation
-from onboard.messages import Bools, Floats, ImuBatch, SensorFlag, frozen
+from onboard.messages import Bools, Floats, ImuBatch, Ints, SensorFlag, StrutObservations, frozen
 from onboard.robot import RobotSpec
 from tests.unit.estimation_support import robot
 
@@ -117,6 +117,11 @@ def inclination_rms_deg(recording: Recording, estimate: Floats) -> float:
     sine = np.linalg.norm(np.cross(true[use], estimate[use]), axis=1)
     angle = np.arctan2(sine, (true[use] * estimate[use]).sum(axis=1))
     return float(np.degrees(np.sqrt((angle**2).mean())))
+
+
+def trouble(seen: StrutObservations) -> Ints:
+    """Flags (n,) less SETTLING, which every strut carries for its first seconds."""
+    return seen.flags & ~int(SensorFlag.SETTLING)
 
 
 def upright(direction: np.ndarray) -> np.ndarray:
