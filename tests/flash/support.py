@@ -55,8 +55,8 @@ def flash(one: UsbBoard, folder: Path, board_id: str = "strut07", firmware: Path
     return Flasher(job(one, folder, board_id), firmware).flash()
 
 
-def newer_firmware(folder: Path, version: str = "0.9.9") -> Path:
-    """The firmware with another version, one changed driver and a changed main.py."""
+def newer_firmware(folder: Path, version: str = "0.9.9", every_file: bool = False) -> Path:
+    """The firmware with another version, one changed driver (or every file changed) and a changed main.py."""
     target = folder / f"firmware-{version}"
     shutil.copytree(firmware_folder(), target, ignore=shutil.ignore_patterns(".*", "__pycache__"))
     identity = target / "common" / "identity.py"
@@ -64,8 +64,7 @@ def newer_firmware(folder: Path, version: str = "0.9.9") -> Path:
     start = text.index('VERSION = "')
     end = text.index("\n", start)
     identity.write_text(f'{text[:start]}VERSION = "{version}"{text[end:]}')
-    for name in ("main.py", "strut/sensor.py"):
-        path = target / name
+    for path in sorted(target.rglob("*.py")) if every_file else (target / "main.py", target / "strut" / "sensor.py"):
         path.write_text(path.read_text() + f'\nNOTE = "{version}"\n')
     return target
 
