@@ -45,7 +45,7 @@ class Link:
         self._heard = 0
         self.online = False
         self.sessions = 0
-        self.trouble = ""  # why the last session ended or could not start
+        self._said = ""  # last on the console: online, or why the last session ended or could not start
 
     def birth(self) -> dict[str, object]:
         """The birth message; override to add what the application knows."""
@@ -94,17 +94,17 @@ class Link:
                 self.beat()
                 await self._session()
             except (WiFiError, ConnectionLost, mqtt_packets.ProtocolError) as trouble:
-                self._complain(str(trouble))
+                self._say(str(trouble))
             if ticks.diff(ticks.now(), begun) > STABLE_MS * 1000:
                 retry_ms = RETRY_MS
             self.beat()
             await asyncio.sleep_ms(retry_ms)
             retry_ms = min(2 * retry_ms, RETRY_MAX_MS)
 
-    def _complain(self, trouble: str) -> None:
-        if trouble != self.trouble:
-            print("link:", trouble)  # for whoever has the console open
-        self.trouble = trouble
+    def _say(self, state: str) -> None:
+        if state != self._said:
+            print("link:", state)  # for whoever has the console open: a person, or the flasher
+        self._said = state
 
     async def _session(self) -> None:
         connection = Connection(self._nodelay, self._tls)
@@ -132,6 +132,7 @@ class Link:
             )
             self._expect_answer()
             await self._until_online(connection)
+            self._say("online")
             await self._serve(connection)
         finally:
             self.online = False
@@ -155,7 +156,6 @@ class Link:
                 await self._turn(connection, 10)
         self.online = True
         self.sessions += 1
-        self.trouble = ""
         self.announce()
 
     async def _serve(self, connection: Connection) -> None:

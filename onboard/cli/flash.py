@@ -32,6 +32,7 @@ def add(parser: argparse.ArgumentParser) -> Run:
     parser.add_argument("--secrets", type=Path, metavar="FILE", help="TOML with WiFi, broker and TLS, mode 0600")
     parser.add_argument("--interpreter", type=Path, metavar="FILE", help="first write this MicroPython image (.bin or .uf2)")
     parser.add_argument("--firmware", type=Path, metavar="FOLDER", help="firmware source (else the one of this product)")
+    parser.add_argument("--wait-link", type=float, default=0.0, metavar="S", help="then wait for struts to reach the broker")
     parser.add_argument("--list", action="store_true", help="only list the boards on USB")
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
     return run
@@ -47,12 +48,15 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("flash needs --secrets FILE: WiFi and broker of the boards (docs/flash.md has an example)")
     spec = load_robot(robot_file(args.robot))
     secrets = read_secrets(args.secrets)
+    if not 0.0 <= args.wait_link <= 600.0:
+        raise UsageError(f"--wait-link {args.wait_link}: must lie in 0 .. 600 s")
+    wait_s = APPEAR_S if args.interpreter else 0.0
     jobs = []
     for board_id, port in choose(args.boards, find_boards(), spec):
         strut = board_id in spec.struts
         board = spec.imu.board if strut else "nano_rp2040"
         settings = provision(spec, board_id, secrets)
-        jobs.append(Job(board_id, port, board, "strut" if strut else "valve", settings, APPEAR_S if args.interpreter else 0.0))
+        jobs.append(Job(board_id, port, board, "strut" if strut else "valve", settings, wait_s, args.wait_link))
     if args.interpreter is not None:
         _write_interpreter(jobs, args.interpreter)
     results = flash_all(jobs, args.firmware, Console(stderr=True))

@@ -25,6 +25,7 @@ VIRTUAL = "x64"  # virtual boards run compiled files on the computer's own proce
 OLDEST = (1, 23, 0)  # of MicroPython: the first with this version of compiled files
 HOLDING = b"prestress: holding"
 BANNER = re.compile(rb"prestress: (\S+) runs (\S+) (\S+)\r?\n")
+SAID = re.compile(rb"link: ([^\r\n]+)\r?\n")
 COME_BACK_S = 8.0  # a board with native USB leaves the bus at a reset
 READY_S = 15.0
 GREET_S = 0.5
@@ -40,6 +41,7 @@ class Job:
     app: str
     provision: Provision
     wait_s: float = 0.0  # for the port to appear, after a new interpreter
+    link_s: float = 0.0  # for a strut to reach the broker; 0: not waited for
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,7 @@ class Flasher:
         self._clock = clock or WallClock()
         self._on_step, self._on_bytes = on_step, on_bytes
         self._repl = RawRepl(job.port, self._clock)
+        self._console = b""  # what a strut has said since its start
 
     def flash(self) -> Flashed:
         """Do it; LinkError says what stopped it and leaves a board that boots the old or the new."""
@@ -101,6 +104,9 @@ class Flasher:
             version = self._version()
             if version != image.version:
                 raise LinkError(f"{self._job.port}: runs version {version} after {image.version} was written")
+            if self._job.link_s and self._job.app == "strut":
+                self._on_step("waiting for its link")
+                self._wait_for_link(version)
         finally:
             self._repl.close()
         return Flashed(
@@ -176,11 +182,13 @@ class Flasher:
     def _version(self) -> str:
         """What the restarted board says: a strut on its console, an actuator board in its birth frame."""
         reader, data = FrameReader(), b""
+        self._console = b""
         end_s, greet_s = self._clock.now_s() + READY_S, self._clock.now_s()
         while self._clock.now_s() < end_s:
             part = self._repl.read_some()
             data = data[-4096:] + part
             if found := BANNER.search(data):
+                self._console = data[found.end() :]
                 return found.group(3).decode("ascii", "replace")
             for frame in reader.feed(part):
                 if frame.kind == MessageType.BIRTH:
@@ -192,3 +200,18 @@ class Flasher:
         raise LinkError(
             f"{self._job.port}: {self._job.board_id} was written but said nothing within {READY_S:.0f} s of its start"
         )
+
+    def _wait_for_link(self, version: str) -> None:
+        """Until the strut says that it is at the broker; LinkError with what it says instead, such as a wrong password."""
+        end_s = self._clock.now_s() + self._job.link_s
+        while True:
+            said = SAID.findall(self._console)
+            if b"online" in said:
+                return
+            if self._clock.now_s() > end_s:
+                words = said[-1].decode("ascii", "replace") if said else "nothing of it"
+                limit = f"{self._job.link_s:g} s"
+                raise LinkError(
+                    f"{self._job.port}: runs {version}, but does not reach the broker within {limit}; it says: {words}"
+                )
+            self._console = self._console[-4096:] + self._repl.read_some()
