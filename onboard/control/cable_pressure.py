@@ -23,32 +23,48 @@ RATE_FILTER_S = 0.05  # low-pass of length rates
 
 
 class CablePressureConfig(Section, frozen=True):
-    """[controller] type "cable_pressure_pi". Defaults were tuned on the MuJoCo plant (docs/safety.md, "How it is driven").
+    """[controller] type "cable_pressure_pi". Defaults were tuned on the MuJoCo plant (docs/safety.md, "How it is driven")."""
 
-    proportional_pa_per_m, integral_pa_per_m_s: pressure per reachable length error; a cable that is too long pulls harder.
-    axial_gain: how much more for the part of the error that is the same around the ring, twisting and stretching. trust_m:
-    length errors whose standard deviation, by the estimate's covariance, is above this are acted on less and less.
-    damping_pa_s_per_m: per reachable length rate. stiffness_pa_per_m: what bending takes, for the feed-forward; 0 feeds the
-    taught pressures forward as they are. goal_speed_m_per_s: of the fastest cable on the way to a new goal; no move is
-    quicker than shortest_move_s. lag_s: the arm may follow that far behind before it counts as an error. deadband_m: RMS
-    error of a module below which nothing is integrated, so that friction does not make the arm hunt. max_rate_pa_per_s: of
-    any set-point. integral_limit_pa: of the integrator. integrate_max_sigma_m: tip uncertainty above which nothing is
-    integrated. teaching: how the arm yields to a hand.
-    """
-
-    proportional_pa_per_m: Annotated[float, Meta(ge=0.0, le=1e9)] = 1.0e6
-    integral_pa_per_m_s: Annotated[float, Meta(ge=0.0, le=1e9)] = 1.5e7
-    stiffness_pa_per_m: Annotated[float, Meta(ge=0.0, le=1e9)] = 7.0e6
-    axial_gain: Annotated[float, Meta(ge=0.0, le=1e3)] = 6.0
-    trust_m: Annotated[float, Meta(gt=0.0, le=10.0)] = 0.002
-    damping_pa_s_per_m: Annotated[float, Meta(ge=0.0, le=1e9)] = 5.0e5
-    goal_speed_m_per_s: Annotated[float, Meta(gt=0.0, le=10.0)] = 0.06
-    shortest_move_s: Annotated[float, Meta(ge=0.0, le=60.0)] = 1.0
-    lag_s: Annotated[float, Meta(ge=0.0, le=10.0)] = 0.4
-    deadband_m: Annotated[float, Meta(ge=0.0, le=0.1)] = 0.00003
-    max_rate_pa_per_s: Annotated[float, Meta(gt=0.0, le=1e8)] = 5.0e5
-    integral_limit_pa: Annotated[float, Meta(ge=0.0, le=1e7)] = 2.5e5
-    integrate_max_sigma_m: Annotated[float, Meta(gt=0.0, le=1.0)] = 0.05
+    proportional_pa_per_m: Annotated[
+        float, Meta(ge=0.0, le=1e9, description="pressure per reachable length error; a cable that is too long pulls harder")
+    ] = 1.0e6
+    integral_pa_per_m_s: Annotated[float, Meta(ge=0.0, le=1e9, description="integral of the same")] = 1.5e7
+    stiffness_pa_per_m: Annotated[
+        float,
+        Meta(
+            ge=0.0,
+            le=1e9,
+            description="what bending takes, for the feed-forward; 0 feeds the taught pressures forward as they are",
+        ),
+    ] = 7.0e6
+    axial_gain: Annotated[
+        float, Meta(ge=0.0, le=1e3, description="how much more for errors that are the same around a ring: twist and stretch")
+    ] = 6.0
+    trust_m: Annotated[
+        float,
+        Meta(gt=0.0, le=10.0, description="length errors whose standard deviation is above this are acted on less and less"),
+    ] = 0.002
+    damping_pa_s_per_m: Annotated[float, Meta(ge=0.0, le=1e9, description="pressure per reachable length rate")] = 5.0e5
+    goal_speed_m_per_s: Annotated[float, Meta(gt=0.0, le=10.0, description="of the fastest cable on the way to a new goal")] = (
+        0.06
+    )
+    shortest_move_s: Annotated[float, Meta(ge=0.0, le=60.0, description="no move is quicker than this")] = 1.0
+    lag_s: Annotated[
+        float, Meta(ge=0.0, le=10.0, description="the arm may follow this far behind before it counts as an error")
+    ] = 0.4
+    deadband_m: Annotated[
+        float,
+        Meta(
+            ge=0.0,
+            le=0.1,
+            description="RMS error of a module below which nothing is integrated, so that friction does not make it hunt",
+        ),
+    ] = 0.00003
+    max_rate_pa_per_s: Annotated[float, Meta(gt=0.0, le=1e8, description="fastest change of any set-point")] = 5.0e5
+    integral_limit_pa: Annotated[float, Meta(ge=0.0, le=1e7, description="most that the integrator may add")] = 2.5e5
+    integrate_max_sigma_m: Annotated[
+        float, Meta(gt=0.0, le=1.0, description="tip uncertainty above which nothing is integrated")
+    ] = 0.05
 
     teaching: TeachingConfig = TeachingConfig()
 

@@ -20,18 +20,21 @@ POOR = EstimateFlag.UNCERTAIN | EstimateFlag.LOST | EstimateFlag.COASTING
 
 
 class TeachingConfig(Section, frozen=True):
-    """[controller.teaching]: how the arm yields to a hand.
+    """[controller.teaching]: how the arm yields to a hand."""
 
-    assist_pa_per_m: pressure taken from a cylinder for each metre that the hand lengthens it (and given for each it
-    shortens). It works against the arm's own stiffness of 6e6 Pa/m and more, and must stay below it: at equality the arm
-    would no longer come back at all. follow_s: how fast pressures follow the hand. assist_limit_pa: at most this much.
-    max_rate_pa_per_s: of any set-point; also how fast the mean pressure goes to the rest pressure when teaching begins.
-    """
-
-    assist_pa_per_m: Annotated[float, Meta(ge=0.0, le=1e9)] = 3.0e6
-    follow_s: Annotated[float, Meta(gt=0.0, le=60.0)] = 0.5
-    assist_limit_pa: Annotated[float, Meta(ge=0.0, le=1e7)] = 1.5e5
-    max_rate_pa_per_s: Annotated[float, Meta(gt=0.0, le=1e8)] = 1.0e5
+    assist_pa_per_m: Annotated[
+        float,
+        Meta(
+            ge=0.0,
+            le=1e9,
+            description="pressure taken from a cylinder for each metre that the hand lengthens it; below the arm's own stiffness of 6e6, or it would not come back",
+        ),
+    ] = 3.0e6
+    follow_s: Annotated[float, Meta(gt=0.0, le=60.0, description="how fast pressures follow the hand")] = 0.5
+    assist_limit_pa: Annotated[float, Meta(ge=0.0, le=1e7, description="at most this much")] = 1.5e5
+    max_rate_pa_per_s: Annotated[float, Meta(gt=0.0, le=1e8, description="fastest change of any set-point while teaching")] = (
+        1.0e5
+    )
 
 
 class Teacher:

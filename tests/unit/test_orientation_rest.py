@@ -12,10 +12,11 @@ from tests.unit.orientation_support import DT, RATE_HZ, run_still, sample, senso
 
 SPEC = sensor(RATE_HZ)
 REST = DiscGeometry.of(SPEC.structure).rest_direction
+UPRIGHT = np.eye(3)
 BIAS = np.array([0.012, -0.015, 0.010])
 
 
-def run(source, seconds: float, start_s: float, turn=np.eye(3), rate=np.zeros(3), bias=BIAS) -> float:
+def run(source, seconds: float, start_s: float, turn=UPRIGHT, bias=BIAS) -> float:
     rng = np.random.default_rng(3)
     for k in range(round(seconds * RATE_HZ)):
         for strut in range(4):
@@ -23,9 +24,7 @@ def run(source, seconds: float, start_s: float, turn=np.eye(3), rate=np.zeros(3)
                 strut, round(start_s * RATE_HZ) + k, start_s + k * DT, turn @ upright(REST[strut]), noise=rng.normal(0, 8, 6)
             )
             source.add(
-                type(batch)(
-                    **{**{f: getattr(batch, f) for f in batch.__slots__}, "rate_rad_s": frozen(batch.rate_rad_s + bias + rate)}
-                )
+                type(batch)(**{**{f: getattr(batch, f) for f in batch.__slots__}, "rate_rad_s": frozen(batch.rate_rad_s + bias)})
             )
     return start_s + k * DT
 
