@@ -27,7 +27,7 @@ class TeachingConfig(Section, frozen=True):
         Meta(
             ge=0.0,
             le=1e9,
-            description="pressure taken from a cylinder for each metre that the hand lengthens it; below the arm's own stiffness of 6e6, or it would not come back",
+            description="pressure taken off for each metre that a hand lengthens a cylinder; below the arm's stiffness, 6e6",
         ),
     ] = 3.0e6
     follow_s: Annotated[float, Meta(gt=0.0, le=60.0, description="how fast pressures follow the hand")] = 0.5
