@@ -15,8 +15,8 @@ import numpy as np
 
 from onboard.cli.run import BROKER_VARIABLE
 from onboard.errors import LinkError, PrestressError
-from onboard.link.broker import EmbeddedBroker
 from onboard.link.board_json import encode_config
+from onboard.link.broker import EmbeddedBroker
 from onboard.link.endpoint import Endpoint, parse_endpoint
 from onboard.link.serial_board import actuator_config
 from onboard.link.wire_types import SETPOINT_PA, TICKS_MASK
