@@ -14,7 +14,7 @@ from onboard.errors import LinkError, WireError
 from onboard.flash.board_code import HOLD_AND_RESET, RESET
 from onboard.flash.board_files import BoardFacts, BoardFiles, survey
 from onboard.flash.image import Image, bytecode_of, compile_image, firmware_folder
-from onboard.flash.install import Provision, install
+from onboard.flash.install import Installed, Provision, install, take_back
 from onboard.flash.raw_repl import RawRepl
 from onboard.link.board_json import decode_birth
 from onboard.link.serial_frame import FrameReader, encode_frame
@@ -23,6 +23,7 @@ from onboard.link.wire_types import MessageType
 PLATFORMS = {"nano_rp2040": ("rp2", "armv6m"), "m5stickc_plus": ("esp32", "xtensawin")}
 VIRTUAL = "x64"  # virtual boards run compiled files on the computer's own processor
 OLDEST = (1, 23, 0)  # of MicroPython: the first with this version of compiled files
+CRASH = "/crash.txt"
 HOLDING = b"prestress: holding"
 BANNER = re.compile(rb"prestress: (\S+) runs (\S+) (\S+)\r?\n")
 SAID = re.compile(rb"link: ([^\r\n]+)\r?\n")
@@ -82,6 +83,7 @@ class Flasher:
         self._on_step, self._on_bytes = on_step, on_bytes
         self._repl = RawRepl(job.port, self._clock)
         self._console = b""  # what a strut has said since its start
+        self._at_prompt = False  # its program has been interrupted
 
     def flash(self) -> Flashed:
         """Do it; LinkError says what stopped it and leaves a board that boots the old or the new."""
@@ -101,12 +103,14 @@ class Flasher:
             done = install(files, image, self._job.provision, facts.free, self._job.port, self._on_step)
             self._on_step("starting")
             self._reset(RESET)
-            version = self._version()
-            if version != image.version:
-                raise LinkError(f"{self._job.port}: runs version {version} after {image.version} was written")
+            version = self._started(image.version, done)
             if self._job.link_s and self._job.app == "strut":
+                self._at_prompt = False
                 self._on_step("waiting for its link")
                 self._wait_for_link(version)
+        except BaseException:
+            self._let_go()
+            raise
         finally:
             self._repl.close()
         return Flashed(
@@ -122,10 +126,37 @@ class Flasher:
             self._clock.now_s() - start_s,
         )
 
+    def _started(self, wanted: str, done: Installed) -> str:
+        """The version that the restarted board tells. One that does not start gets its old firmware back; LinkError then."""
+        try:
+            version = self._version()
+            if version == wanted:
+                return version
+            problem = f"runs version {version} after {wanted} was written"
+        except LinkError as error:
+            problem = str(error).removeprefix(f"{self._job.port}: ")
+        with suppress(LinkError):
+            if self._repl.enter(COME_BACK_S):
+                self._at_prompt = True
+                files = BoardFiles(self._repl)
+                if crash := files.read_text(CRASH):
+                    problem += f"; it says: {crash.splitlines()[-1][:120]}"
+                if take_back(files, done):
+                    problem += "; the firmware of before is in use again"
+        raise LinkError(f"{self._job.port}: {problem}")
+
+    def _let_go(self) -> None:
+        """Restart a board that waits at its prompt, so that it goes on with what it has; a vanished one is left."""
+        if self._at_prompt:
+            with suppress(LinkError):
+                if self._repl.enter():
+                    self._repl.start(RESET)
+
     def _reach(self) -> BoardFacts:
         """The raw prompt of a board with an empty memory and no watchdog that would reset it half way."""
         if not self._repl.enter():
             self._ask_for_maintenance()
+        self._at_prompt = True
         facts = survey(self._repl)
         if facts.running:
             self._reset(HOLD_AND_RESET)

@@ -34,12 +34,14 @@ class Provision:
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """What an installation did. sent: bytes over the line; files: how many were written or copied; slot: in use now."""
+    """What an installation did. sent: bytes over the line; files: how many were written or copied; slot: in use now; before:
+    in use until now, empty when there was none."""
 
     changed: bool
     sent: int
     files: int
     slot: str
+    before: str
 
 
 def install(
@@ -47,7 +49,7 @@ def install(
 ) -> Installed:
     """Make the board's files those of `image` and `provision`; LinkError leaves the old or the new firmware in use."""
     slot = files.read_text(SLOT)
-    active = slot if slot in SLOTS else ""
+    before = active = slot if slot in SLOTS else ""
     on_step("looking")
     root = {f"/{name}": data for name, data in image.root.items()}
     wanted_root = {IDENTITY: provision.identity, **root}
@@ -70,7 +72,15 @@ def install(
     on_step("checking")
     _check(files, modules, active, provision, wanted_root, port)
     files.remove(path for path in have if path.endswith(STAGED) or (path.startswith(TLS_FOLDER) and path not in provision.tls))
-    return Installed(count > 0, files.sent, count, active)
+    return Installed(count > 0, files.sent, count, active, before)
+
+
+def take_back(files: BoardFiles, done: Installed) -> bool:
+    """Put the firmware of before in use again; False when there is none."""
+    if not done.before or done.before == done.slot:
+        return False
+    files.put(SLOT, done.before.encode())
+    return True
 
 
 def _fill(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import select
+import termios
 from contextlib import suppress
 from typing import Any
 
@@ -97,7 +98,7 @@ class RawRepl:
 
     def enter(self, timeout_s: float = PROMPT_S) -> bool:
         """Interrupt what runs and go to the raw prompt; False when nothing there answers as MicroPython does."""
-        with suppress(serial.SerialException, OSError):
+        with suppress(serial.SerialException, OSError, termios.error):  # the write below says what is wrong with the port
             self.line.reset_input_buffer()
         end_s = self._clock.now_s() + timeout_s
         while self._clock.now_s() < end_s:

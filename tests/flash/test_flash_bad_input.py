@@ -6,6 +6,7 @@ import dataclasses
 import fcntl
 import json
 import os
+import time
 import tty
 from collections.abc import Callable
 from pathlib import Path
@@ -109,6 +110,23 @@ def test_a_board_that_does_not_fit_is_left_alone(usb: Boards, tmp_path: Path, ch
     with pytest.raises(LinkError, match=said):
         flash(one, tmp_path)
     assert files_of(one) == before
+    end_s = time.monotonic() + 10.0
+    while bytes(one.output).count(b"mine") < 2:  # it was restarted, not left at the prompt
+        assert time.monotonic() < end_s, bytes(one.output[-200:])
+        time.sleep(0.01)
+
+
+def test_a_firmware_that_does_not_start_is_taken_back(usb: Boards, tmp_path: Path) -> None:
+    one = usb()
+    flash(one, tmp_path)
+    bad = newer_firmware(tmp_path)
+    application = bad / "application.py"
+    application.write_text(application.read_text().replace("def start() -> None:\n", "def start() -> None:\n    1 // 0\n"))
+    with pytest.raises(LinkError, match=r"said nothing within .* ZeroDivisionError.* the firmware of before is in use again"):
+        flash(one, tmp_path, firmware=bad)
+    one.unplug()
+    one.plug_in()
+    assert booted(one) == "0.1.0"
 
 
 def test_a_flash_that_fills_up_half_way_keeps_the_firmware_in_use(usb: Boards, tmp_path: Path) -> None:
