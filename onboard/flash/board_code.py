@@ -11,7 +11,7 @@ print(json.dumps({
 }))
 """
 
-RESET = "import machine\nmachine.reset()\n"
+RESET = "import os, machine\ntry:\n    os.remove('/hold')\nexcept OSError:\n    pass\nmachine.reset()\n"
 HOLD_AND_RESET = "open('/hold', 'w').close()\nimport machine\nmachine.reset()\n"
 
 HELPERS = """

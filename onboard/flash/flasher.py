@@ -15,7 +15,7 @@ from onboard.flash.board_code import HOLD_AND_RESET, RESET
 from onboard.flash.board_files import BoardFacts, BoardFiles, survey
 from onboard.flash.image import Image, bytecode_of, compile_image, firmware_folder
 from onboard.flash.install import Installed, Provision, install, take_back
-from onboard.flash.raw_repl import RawRepl
+from onboard.flash.raw_repl import END, FRIENDLY, RawRepl
 from onboard.link.board_json import decode_birth
 from onboard.link.serial_frame import FrameReader, encode_frame
 from onboard.link.wire_types import MessageType
@@ -24,12 +24,12 @@ PLATFORMS = {"nano_rp2040": ("rp2", "armv6m"), "m5stickc_plus": ("esp32", "xtens
 VIRTUAL = "x64"  # virtual boards run compiled files on the computer's own processor
 OLDEST = (1, 23, 0)  # of MicroPython: the first with this version of compiled files
 CRASH = "/crash.txt"
-HOLDING = b"prestress: holding"
 BANNER = re.compile(rb"prestress: (\S+) runs (\S+) (\S+)\r?\n")
 SAID = re.compile(rb"link: ([^\r\n]+)\r?\n")
 COME_BACK_S = 8.0  # a board with native USB leaves the bus at a reset
 READY_S = 15.0
 GREET_S = 0.5
+MISSED_S = 2.0  # far less than the watchdog has left after an interrupt
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,24 +159,33 @@ class Flasher:
         self._at_prompt = True
         facts = survey(self._repl)
         if facts.running:
-            self._reset(HOLD_AND_RESET)
-            self._wait_for(HOLDING)
-            if not self._repl.enter():
-                raise LinkError(f"{self._job.port}: the board came back from its reset without a prompt")
+            self._repl.start(HOLD_AND_RESET)
+            if not self._come_back():
+                raise LinkError(f"{self._job.port}: the board did not come back from its reset within {COME_BACK_S:.0f} s")
             facts = survey(self._repl)
         return facts
 
     def _ask_for_maintenance(self) -> None:
         """An actuator board takes no interrupts on its line; a frame makes it restart and wait, unless it is active."""
         self._repl.write(encode_frame(MessageType.MAINTENANCE, b""))
-        with suppress(LinkError):
-            self._wait_for(HOLDING)
-            if self._repl.enter():
-                return
-        raise LinkError(
-            f"{self._job.port}: no MicroPython answers there: another device, an armed board, or a board without interpreter "
-            "(write one with --interpreter FILE)"
-        )
+        if not self._come_back():
+            raise LinkError(
+                f"{self._job.port}: no MicroPython answers there: another device, an armed board, or a board without interpreter "
+                "(write one with --interpreter FILE)"
+            )
+
+    def _come_back(self) -> bool:
+        """Reach the prompt of a board that restarts; with native USB its port goes away and comes again."""
+        end_s = self._clock.now_s() + COME_BACK_S
+        while (left_s := end_s - self._clock.now_s()) > 0.0:
+            try:
+                if self._repl.enter(min(1.0, left_s)):
+                    return True
+            except LinkError:
+                self._repl.close()
+                with suppress(LinkError):
+                    self._repl.open(left_s)
+        return False
 
     def _refuse_unfit(self, facts: BoardFacts) -> None:
         job = self._job
@@ -199,22 +208,12 @@ class Flasher:
             self._repl.close()
             self._repl.open(COME_BACK_S)
 
-    def _wait_for(self, text: bytes) -> None:
-        data, end_s = b"", self._clock.now_s() + COME_BACK_S
-        while text not in data:
-            try:
-                data = data[-4096:] + self._repl.read_some()
-            except LinkError:
-                self._repl.close()
-                self._repl.open(max(0.0, end_s - self._clock.now_s()))
-            if self._clock.now_s() > end_s:
-                raise LinkError(f"{self._job.port}: the board did not come back within {COME_BACK_S:.0f} s")
-
     def _version(self) -> str:
         """What the restarted board says: a strut on its console, an actuator board in its birth frame."""
         reader, data = FrameReader(), b""
         self._console = b""
         end_s, greet_s = self._clock.now_s() + READY_S, self._clock.now_s()
+        missed_s = greet_s + MISSED_S
         while self._clock.now_s() < end_s:
             part = self._repl.read_some()
             data = data[-4096:] + part
@@ -225,6 +224,11 @@ class Flasher:
                 if frame.kind == MessageType.BIRTH:
                     with suppress(WireError):
                         return decode_birth(frame.payload).firmware
+            if self._job.app == "strut" and self._clock.now_s() >= missed_s:
+                # Native USB may come back after the first words. A soft reset says them again and keeps the connection.
+                missed_s = end_s
+                if self._repl.enter():
+                    self._repl.write(FRIENDLY + END)
             if self._job.app != "strut" and self._clock.now_s() >= greet_s:
                 greet_s = self._clock.now_s() + GREET_S
                 self._repl.write(encode_frame(MessageType.HELLO, b""))

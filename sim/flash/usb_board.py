@@ -44,6 +44,7 @@ ESP32 = Chip("esp32", "M5Stack StickC Plus with ESP32", HOST_MPY)
 class UsbBoard:
     """`port` is what a flasher opens. cut_after: bytes from the host after which board and cable vanish (None: never).
 
+    native_usb_s: after a hard reset nothing that the board says is heard for so long, as when USB has to find it again.
     Its flash is `jail`; a new board has nothing on it. `received` counts bytes from the host since power on.
     """
 
@@ -52,6 +53,8 @@ class UsbBoard:
         self.config = config or BoardConfig("usb")
         self.jail = directory / "flash"
         self.cut_after: int | None = None
+        self.native_usb_s = 0.0
+        self._silent_until_s = 0.0
         self.received = 0
         self.resets = 0
         self.output = bytearray()
@@ -166,12 +169,16 @@ class UsbBoard:
         status = self._process.wait()
         self._end()
         self.resets += 1
-        if status != RESET_EXIT:
+        if status == RESET_EXIT:
+            self._silent_until_s = time.monotonic() + self.native_usb_s
+        else:
             self._pass_on(b"MPY: soft reboot\r\n")
         self._spawn(SOFT)
         return False
 
     def _pass_on(self, data: bytes) -> None:
+        if time.monotonic() < self._silent_until_s:
+            return
         with contextlib.suppress(OSError):
             os.write(self._outer, data)
 

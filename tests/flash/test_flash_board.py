@@ -63,6 +63,13 @@ def test_a_valve_board_is_reached_through_its_protocol(usb: Boards, tmp_path: Pa
     assert "wifi" not in json.loads(files_of(one)["identity.json"])  # no secret where none is needed
 
 
+def test_a_board_whose_usb_comes_back_late_is_heard_all_the_same(usb: Boards, tmp_path: Path) -> None:
+    one = usb()
+    one.native_usb_s = 2.0
+    assert flash(one, tmp_path).version == "0.1.0"
+    assert flash(one, tmp_path).version == "0.1.0"
+
+
 def test_a_file_damaged_on_the_board_is_written_again(usb: Boards, tmp_path: Path) -> None:
     one = usb()
     flash(one, tmp_path)
