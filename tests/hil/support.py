@@ -29,11 +29,11 @@ def wait_for(condition: Callable[[], bool], limit_s: float, what: str) -> float:
 
 
 def ready(one: SimulatedRobot) -> bool:
-    """All boards up, clocks known, an estimate, no trouble."""
+    """All boards up, clocks known, an estimate, no trouble but a latch that arming ends."""
     status = one.status()
     struts, boards = len(one.spec.struts), len(one.spec.actuators.boards) if one.spec.actuators else 0
     live = status["struts"]["synchronised"] == struts and len(status["boards"]) == boards
-    return bool(live and status["estimate"] and not status["troubles"])
+    return bool(live and status["estimate"] and not set(status["troubles"]) - {"board_latched"})
 
 
 def log(one: SimulatedRobot) -> str:

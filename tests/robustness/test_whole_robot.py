@@ -33,11 +33,7 @@ def active(arm: SimulatedRobot) -> SimulatedRobot:
         arm.start_daemon(record=False)
     assert arm.fleet is not None
     arm.fleet.start()
-    if arm.status()["state"] in ("safe", "fault"):
-        wait_for(lambda: accepted(arm, "reset"), 10.0, "the reset is accepted")
-    if arm.status()["state"] == "disarmed":
-        wait_for(lambda: ready(arm) and accepted(arm, "arm"), 40.0, "the arm is ready and arms")
-    wait_for(lambda: state(arm) == "active", 5.0, "the arm is active")
+    wait_for(lambda: brought_to_active(arm), 40.0, "the arm is active")
     if not arm.ask("postures")["postures"]:
         arm.ask("hand")
         wait_for(lambda: setpoints(arm).mean() > 3.2e5, 8.0, "teaching leads to the rest pressure")
@@ -45,6 +41,16 @@ def active(arm: SimulatedRobot) -> SimulatedRobot:
     arm.ask("go", name="rest")
     wait_for(lambda: setpoints(arm).mean() > 3.0e5, 8.0, "pressures are the controller's")
     return arm
+
+
+def brought_to_active(one: SimulatedRobot) -> bool:
+    """One step of what a person does: reset, wait until all is well, arm; a board that has just booted may need a second try."""
+    now = state(one)
+    if now in ("safe", "fault"):
+        accepted(one, "reset")
+    elif now == "disarmed" and ready(one):
+        accepted(one, "arm")
+    return now == "active"
 
 
 def accepted(one: SimulatedRobot, request: str) -> bool:
