@@ -54,11 +54,19 @@ def wire() -> Iterator[Wire]:
 
 
 async def choke(wire: Wire) -> int:
-    """Fill the line until it takes no more; how many frames of 900 bytes that took."""
-    sent = 0
-    while not wire.line._begun:
-        wire.line.send(MessageType.HEALTH, bytes([sent % 256]) * 900)
-        sent += 1
+    """Fill the line until it takes no more; how many frames of 900 bytes that took.
+
+    The kernel moves bytes between a pty's two buffers in its own time: full means full for a while.
+    """
+    sent, full = 0, 0
+    while full < 10:
+        if wire.line._begun:
+            full += 1
+            await asyncio.sleep(0.01)  # lets the line's own writer use what room has come
+        else:
+            full = 0
+            wire.line.send(MessageType.HEALTH, bytes([sent % 256]) * 900)
+            sent += 1
     return sent
 
 
