@@ -59,10 +59,12 @@ async def choke(wire: Wire) -> int:
     The kernel moves bytes between a pty's two buffers in its own time: full means full for a while.
     """
     sent, full = 0, 0
-    while full < 10:
-        if wire.line._begun:
-            full += 1
-            await asyncio.sleep(0.01)  # lets the line's own writer use what room has come
+    while full < 20:
+        before = len(wire.line._begun)
+        if before:
+            wire.line._write()
+            full = full + 1 if len(wire.line._begun) == before else 0
+            await asyncio.sleep(0.01)
         else:
             full = 0
             wire.line.send(MessageType.HEALTH, bytes([sent % 256]) * 900)
