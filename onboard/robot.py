@@ -187,6 +187,12 @@ def build_spec(file: str, raw: dict[str, Any]) -> RobotSpec:
     """A specification from parsed TOML (used directly by tests and by variants of a file)."""
     if raw.get("format") != 1 or isinstance(raw.get("format"), bool):
         raise ConfigError(file, "format", f"is {raw.get('format')!r}: this version reads format 1")
+    if "structure" not in raw:
+        raise ConfigError(
+            file,
+            "structure",
+            "required section is missing: the daemon runs strut towers; other robots have commands of their own",
+        )
     known = {"format", "struts", *PLAIN_SECTIONS, *TYPED_SECTIONS}
     for key in raw:
         if key not in known:
