@@ -22,6 +22,7 @@ READY_S = 40.0
 LEAD_LIMIT_S = 9.0  # for the hand to get there and the arm to come to rest
 LEAD_ERROR_RAD = 0.02
 REST_M_S = 0.004
+TEACH_LIMIT_S = 4.0
 HOLD_S = 0.8  # the hand holds still this long before a posture is recorded
 RETURN_S = 7.0
 JUDGE_S = 1.0  # a return is judged by the mean over its last second
@@ -109,11 +110,19 @@ class Scenario:
         self._plant.ask("lead_to", tilt_rad=float(np.radians(tilt_deg)), azimuth_rad=azimuth_rad)
         self._until(lambda: self._led(start_s), LEAD_LIMIT_S, "")
         self._run_for(HOLD_S)
-        self._robot.ask("teach", name=name)
+        self._until(lambda: self._recorded(name), TEACH_LIMIT_S, f"recording {name}")
         now_s = time.monotonic()
         taught = self._truth.mean_tip(now_s - 0.5, now_s)
         self.outcome.phases.append((f"teach {name}", start_s, now_s))
         return Return(name, tilt_deg, taught)
+
+    def _recorded(self, name: str) -> bool:
+        """Ask to record; a person would try again when the estimate is poor for a moment."""
+        try:
+            self._robot.ask("teach", name=name)
+        except SafetyError:
+            return False
+        return True
 
     def _return_to(self, one: Return) -> None:
         self._doing = f"returning to {one.name}"
