@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 ROBOT  ?= manipulator
+REAL_TIME := tests/firmware tests/flash tests/hil tests/robustness
 RUN_ARGS := $(if $(BROKER),--broker $(BROKER)) $(if $(DURATION),--duration $(DURATION)) $(if $(SEED),--seed $(SEED))
 
 .DEFAULT_GOAL := help
@@ -32,9 +33,10 @@ run: $(VENV)/.run ## run a robot: ROBOT= BROKER=mqtt://host:port DURATION=second
 	$(BIN)/prestress run $(ROBOT) $(RUN_ARGS)
 
 test: $(VENV)/.dev lint ## lint, types, import rules and a fixed sample of every test family
-	@$(BIN)/python -m pytest -m "not long" tests || { \
-	    echo "Real-time tests can starve on a busy machine: what failed gets one more try, alone."; \
-	    $(BIN)/python -m pytest -m "not long" --last-failed --last-failed-no-failures none tests; }
+	$(BIN)/python -m pytest -m "not long" tests $(addprefix --ignore=,$(REAL_TIME))
+	@$(BIN)/python -m pytest -m "not long" $(REAL_TIME) || { \
+	    echo "Real-time tests can starve on a busy machine: what failed of these gets one more try, alone."; \
+	    $(BIN)/python -m pytest -m "not long" --last-failed --last-failed-no-failures none $(REAL_TIME); }
 
 test-long: $(VENV)/.dev ## every kill point, fuzz run, fault and documented command; resumable
 	$(BIN)/python -m tests.long
