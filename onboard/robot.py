@@ -6,7 +6,7 @@ import hashlib
 import re
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Meta
@@ -16,6 +16,7 @@ from onboard.config import Section, convert, read_toml
 from onboard.errors import ConfigError
 from onboard.tower import StrutTower
 
+TOWER: Final = "strut_tower"
 Identifier = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,31}$")]
 
 
@@ -28,6 +29,9 @@ class Identity(Section, frozen=True):
 
     name: Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,31}$", description="name in topics, folders and messages")]
     title: Annotated[str, Meta(min_length=1, max_length=120, description="title for people")]
+    kind: Annotated[Literal["strut_tower"], Meta(description="what reads this file; other kinds have commands of their own")] = (
+        TOWER
+    )
 
 
 class Imu(Section, frozen=True):
@@ -183,16 +187,22 @@ def load_robot(path: Path | str) -> RobotSpec:
     return RobotFile(Path(path)).spec
 
 
+def kind_of(file: str, raw: dict[str, Any]) -> str:
+    """What kind of robot parsed TOML describes; a file that does not say is a strut tower's."""
+    identity = raw.get("robot")
+    kind = identity.get("kind", TOWER) if isinstance(identity, dict) else TOWER
+    if not isinstance(kind, str):
+        raise ConfigError(file, "robot.kind", f"is {kind!r}: must be the name of a kind of robot")
+    return kind
+
+
 def build_spec(file: str, raw: dict[str, Any]) -> RobotSpec:
     """A specification from parsed TOML (used directly by tests and by variants of a file)."""
     if raw.get("format") != 1 or isinstance(raw.get("format"), bool):
         raise ConfigError(file, "format", f"is {raw.get('format')!r}: this version reads format 1")
-    if "structure" not in raw:
-        raise ConfigError(
-            file,
-            "structure",
-            "required section is missing: the daemon runs strut towers; other robots have commands of their own",
-        )
+    kind = kind_of(file, raw)
+    if kind != TOWER:
+        raise ConfigError(file, "robot.kind", f"is {kind!r}: this command takes robots of kind {TOWER}; see prestress run --help")
     known = {"format", "struts", *PLAIN_SECTIONS, *TYPED_SECTIONS}
     for key in raw:
         if key not in known:

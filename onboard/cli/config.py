@@ -10,7 +10,8 @@ from onboard.cli.catalog import Run
 from onboard.cli.config_reference import reference
 from onboard.errors import UsageError
 from onboard.resources import robot_file
-from onboard.robot import RobotSpec, load_robot
+from onboard.robot import RobotSpec
+from onboard.robot_kinds import load_any
 
 
 def add(parser: argparse.ArgumentParser) -> Run:
@@ -28,15 +29,16 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if args.robot is None:
         raise UsageError(f"config {args.action} needs a robot's name or file")
-    spec = load_robot(robot_file(args.robot))
-    summary = summarise(spec)
+    path = robot_file(args.robot)
+    spec = load_any(path)
+    summary = summarise(spec) if isinstance(spec, RobotSpec) else {"file": str(path), **spec.summary()}
     if args.json:
         print(msgspec.json.encode(summary).decode())
     elif args.action == "show":
         width = max(len(key) for key in summary)
         print("\n".join(f"{key:<{width}}  {value}" for key, value in summary.items()))
     else:
-        print(f"{spec.file}: good ({spec.robot.title})")
+        print(f"{path}: good ({summary['title']})")
     return 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
@@ -27,6 +27,7 @@ RODS = 3
 class Robot(Section, frozen=True):
     name: Annotated[str, Meta(pattern="^[a-z][a-z0-9_]*$")]
     title: Annotated[str, Meta(min_length=1, max_length=120)]
+    kind: Literal["three_bar"] = "three_bar"
 
 
 class Units(Section, frozen=True):
@@ -156,6 +157,19 @@ class ThreeBar(Section, frozen=True):
         """Cap centres at the start (6, 3) [u]."""
         return frozen(self.bodies.start_caps_u)
 
+    def summary(self) -> dict[str, object]:
+        """The figures a person checks first, in plant units."""
+        return {
+            "robot": self.robot.name,
+            "title": self.robot.title,
+            "rods": len(self.bodies.rods),
+            "cap_distance_u": self.bodies.cap_distance_u,
+            "rod_mass_g": self.bodies.rod_mass_g,
+            "motors": CABLES,
+            "rest_length_u": [self.actuators.rest_min_u, self.actuators.rest_max_u],
+            "primitives": [primitive.name for primitive in self.primitives],
+        }
+
     @property
     def steps_per_second(self) -> float:
         """Plant steps per simulated second."""
@@ -165,7 +179,12 @@ class ThreeBar(Section, frozen=True):
 def load_robot(path: Path | None = None) -> ThreeBar:
     """Read and check the robot's file. Raises ConfigError naming file, key and range."""
     path = path or robot_file(NAME)
-    spec = convert(str(path), "", read_toml(path), ThreeBar)
+    return read_robot(path, read_toml(path))
+
+
+def read_robot(path: Path, raw: dict[str, Any]) -> ThreeBar:
+    """A robot from parsed TOML; errors name `path`. This is how the kind `three_bar` is registered."""
+    spec = convert(str(path), "", raw, ThreeBar)
     _check(str(path), spec)
     return spec
 

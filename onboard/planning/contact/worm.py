@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
@@ -28,6 +28,7 @@ class Identity(Section, frozen=True):
 
     name: Identifier
     title: Annotated[str, Meta(min_length=1, max_length=120)]
+    kind: Literal["suction_worm"] = "suction_worm"
 
 
 class Links(Section, frozen=True):
@@ -154,6 +155,18 @@ class WormSpec(Section, frozen=True):
         parts = (self.links, self.segments, self.load, self.pads, self.gravity_m_s2)
         return hashlib.sha256(msgspec.json.encode(parts, order="sorted")).hexdigest()
 
+    def summary(self) -> dict[str, object]:
+        """The figures a person checks first."""
+        return {
+            "robot": self.robot.name,
+            "title": self.robot.title,
+            "links": self.links.count,
+            "segments": self.links.count - 1,
+            "segment_length_m": [self.segments.length_min_m, self.segments.length_max_m],
+            "curvature_max_per_m": self.segments.curvature_max_per_m,
+            "body_hash": self.body_hash,
+        }
+
 
 def load_worm(path: Path) -> WormSpec:
     """The worm described in a TOML file.
@@ -161,8 +174,12 @@ def load_worm(path: Path) -> WormSpec:
     Raises:
         ConfigError: the file, a key or a value is wrong; names all three.
     """
-    raw = read_toml(path)
-    spec = convert(str(path), "", {"file": str(path), **raw}, WormSpec)
+    return read_worm(path, read_toml(path))
+
+
+def read_worm(path: Path, raw: dict[str, Any]) -> WormSpec:
+    """A worm from parsed TOML; errors name `path`. This is how the kind `suction_worm` is registered."""
+    spec = convert(str(path), "", {**raw, "file": str(path)}, WormSpec)
     _check(spec)
     return spec
 
