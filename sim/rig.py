@@ -26,7 +26,7 @@ from sim.boards.jail import BoardConfig
 from sim.boards.launcher import BoardFleet
 from sim.tower.feed import PlantClient
 
-READY_TIMEOUT_S = 45.0
+READY_TIMEOUT_S = 120.0  # a first start compiles, maybe on a slow or busy computer
 END_TIMEOUT_S = 10.0
 WRAP_SOON_US = 20_000_000  # every third board's clock wraps this long after its start, so that wraps are daily bread
 
@@ -59,6 +59,7 @@ class SimulatedRobot:
         self.plant: PlantClient | None = None
         self.daemon: subprocess.Popen[bytes] | None = None
         self.plant_process: subprocess.Popen[bytes] | None = None
+        self.daemon_ready_s = float("nan")  # from the daemon's start until it answers, kernels compiled and warm
         self._logs: list[IO[bytes]] = []
 
     # --- life -------------------------------------------------------------------------------------------------------------
@@ -97,7 +98,8 @@ class SimulatedRobot:
         if record:
             words += ["--record", str(self.recording)]
         self.daemon = self._spawn([*words, *self._daemon_options], "daemon.log")
-        deadline = time.monotonic() + READY_TIMEOUT_S
+        started = time.monotonic()
+        deadline = started + READY_TIMEOUT_S
         while True:
             if self.daemon.poll() is not None:
                 raise PrestressError(
@@ -105,6 +107,7 @@ class SimulatedRobot:
                 )
             with contextlib.suppress(LinkError):
                 self.ask("status")
+                self.daemon_ready_s = time.monotonic() - started
                 return
             if time.monotonic() > deadline:
                 raise PrestressError(

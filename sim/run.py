@@ -82,6 +82,7 @@ def judge(spec: RobotSpec, robot: SimulatedRobot, truth: TruthLog, outcome: Outc
         "samples": status["struts"]["samples"],
         "samples_lost": status["struts"]["lost"],
         "overruns": sum(loop["overruns"] for loop in status["loops"]),
+        "daemon_ready_s": _rounded(robot.daemon_ready_s),
         "daemon_cpu_pct": status["process"]["cpu_pct"],
         "daemon_rss_mb": round(status["process"]["rss_mb"], 1),
         "plant_slips": truth.slips,
@@ -102,7 +103,10 @@ def _print(console: Console, spec: RobotSpec, summary: dict[str, Any]) -> None:
     lines += [_return_line(one) for one in summary["returns"] if one["error_pct"] is not None]
     total = summary["samples"] + summary["samples_lost"]
     lines.append(f"  {summary['samples_lost']} of {total} samples lost, {summary['overruns']} ticks skipped")
-    lines.append("  daemon: {daemon_cpu_pct:.0f} % of a core, {daemon_rss_mb:.0f} MB; ended {final_state}".format(**summary))
+    lines.append(
+        "  daemon: ready after {daemon_ready_s:.1f} s, {daemon_cpu_pct:.0f} % of a core, "
+        "{daemon_rss_mb:.0f} MB; ended {final_state}".format(**summary)
+    )
     lines += [f"  {key}: {summary[key]}" for key in ("picture", "recording") if summary.get(key)]
     console.print("\n".join(lines), highlight=False)
 
