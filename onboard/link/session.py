@@ -31,6 +31,7 @@ log = logging.getLogger("prestress.link")
 RETRY_S = 0.25
 TIMEOUT_S = 2.0  # for each answer of the broker
 PACE_S = 0.02  # how often due clock exchanges are looked for
+ARMED_S = 1.0  # how often struts are told that the robot is armed; they believe it for three times as long
 MAX_PAYLOAD = {"imu": 528, "sync/rsp": 64, "state": 4096, "health": 4096, "cfg/ack": 2048}  # bytes
 STRANGERS = 32  # names kept of boards that the robot's file does not have
 
@@ -48,13 +49,15 @@ class Session:
     """One robot's MQTT session. `run()` lasts until cancelled and survives any broker.
 
     on_packet(strut, kind, payload, received_s) is called in the order of arrival, on the event loop, for every packet of
-    the robot's struts that may be acted on. connected: right now. connects: how often. refused: packets refused here, by
+    the robot's struts that may be acted on. connected: right now. armed: set while actuators may move; struts are told, and
+    refuse updates and changes of configuration. connects: how often. refused: packets refused here, by
     reason (retained, oversized, stranger, foreign_topic). strangers: their names.
     """
 
     def __init__(self, spec: RobotSpec, endpoint: Endpoint, clock: Clock, on_packet: OnPacket, pace: SyncPace) -> None:
         self.endpoint = endpoint
         self.connected = False
+        self.armed = False
         self.connects = 0
         self.refused: Counter[str] = Counter()
         self.strangers: set[str] = set()
@@ -67,6 +70,8 @@ class Session:
         self._schedule = SyncSchedule(len(spec.struts), spec.link.sync_period_ms / 1000.0)
         self._configs: dict[str, bytes] = {}
         self._config_due: set[str] = set()
+        self._armed_due_s = 0.0
+        self._armed_told = False
         # Never two sessions under one name: the broker would let them throw each other out once a second.
         self._client_id = f"prestress-{secrets.token_hex(6)}"
 
@@ -175,12 +180,21 @@ class Session:
             for strut in self._schedule.due(self._clock.now_s(), self._pace.sync_interval_s):
                 stamp = encode_sync_request(round(self._clock.now_s() * 1e9))
                 await client.publish(self._topics.of(self._spec.struts[strut], "sync/req"), stamp)
+            await self._tell_armed(client)
             heard_s = self._inbox.last_live_s
             quiet = heard_s is not None and self._clock.now_s() - heard_s > self._spec.link.keepalive_s
             silent = silent + 1 if quiet else 0
             if silent > 2:  # more than once: the first look after a stall of our own may come before the socket is read
                 raise LinkError(f"nothing heard for {self._spec.link.keepalive_s} s")
             await wait_s(PACE_S)
+
+    async def _tell_armed(self, client: aiomqtt.Client) -> None:
+        """Each change at once, and again and again while armed: what is not repeated, struts forget."""
+        now_s = self._clock.now_s()
+        if self.armed != self._armed_told or (self.armed and now_s >= self._armed_due_s):
+            self._armed_told, self._armed_due_s = self.armed, now_s + ARMED_S
+            for name in self._spec.struts:
+                await client.publish(self._topics.of(name, "armed"), b"1" if self._armed_told else b"0")
 
 
 def _cancelled() -> bool:

@@ -126,6 +126,7 @@ class Daemon:
         failed = isinstance(self._recorder, McapRecorder) and self._recorder.error is not None
         totals = LoopTotals(self.loops.ticks, self.loops.overruns, not self.session.connected, failed)
         self.core.supervisor_tick(t_s, totals)
+        self.session.armed = self.core.supervisor.state in LIVE
         outcome = self.core.take_outcome()
         for transition in outcome.transitions:
             (log.error if transition.fault else log.info)("%s", transition.text)
