@@ -75,6 +75,7 @@ SUBJECTS: dict[str, str] = {
 
 BUILT_IN: dict[str, str] = {
     "config": "onboard.cli.config:add",
+    "doctor": "onboard.cli.doctor:add",
     "run": "onboard.cli.run:add",
     "arm": "onboard.cli.console:add_arm",
     "disarm": "onboard.cli.console:add_disarm",

@@ -58,11 +58,11 @@ def _measure(seconds: float, seed: int) -> dict[str, dict[str, Cell]]:
     cells: dict[str, dict[str, Cell]] = {}
     for load in ("idle", "loaded"):
         with _planner(load == "loaded", seed):
-            cells[load] = {str(rate): asyncio.run(_lateness(float(rate), seconds)) for rate in RATES_HZ}
+            cells[load] = {str(rate): asyncio.run(lateness(float(rate), seconds)) for rate in RATES_HZ}
     return cells
 
 
-async def _lateness(rate_hz: float, seconds: float) -> Cell:
+async def lateness(rate_hz: float, seconds: float) -> Cell:
     """Lateness of a loop whose tick does what a tick does: a little linear algebra on small arrays."""
     group = LoopGroup(WallClock())
     matrix, ticks = np.eye(30) * 0.5, 0

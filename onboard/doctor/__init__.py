@@ -1,0 +1,1 @@
+"""Checks of a computer before it runs a robot: each says that something is good, or what to do."""
