@@ -41,7 +41,7 @@ class Manifest(Section, frozen=True):
     """models_onnx/<robot>/<name>.json.
 
     tile: samples a call; chunks of chunk_steps steps of step_s a call; normalisation: scales inside the network, for
-    information; data_hash, commit: what it was made from.
+    information; data_hash, commit: what it was made from. motors: of strut robots only.
     """
 
     format: Literal[1]
@@ -61,7 +61,7 @@ class Manifest(Section, frozen=True):
     chunk_steps: Annotated[int, Meta(ge=2, le=1000)]
     step_s: Annotated[float, Meta(gt=0.0, le=1.0)]
     world_rows: Annotated[int, Meta(ge=1, le=1000)]
-    motors: StrutMotors
+    motors: StrutMotors | None = None
     normalisation: dict[str, list[float]]
     parameters: Annotated[int, Meta(ge=1)]
 

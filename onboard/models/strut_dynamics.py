@@ -66,6 +66,9 @@ class StrutDynamics:
         self.manifest: Manifest = model.manifest
         if self.manifest.chunk_steps % 2:
             raise ModelError(f"{model.path}: chunk_steps is odd")
+        if self.manifest.motors is None:
+            raise ModelError(f"{model.path}: a strut robot's manifest names its motors")
+        self.motors: StrutMotors = self.manifest.motors
         self._sessions = [Session(model) for _ in range(threads)]
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="rollout") if threads > 1 else None
         self.caps, self.cables = self.manifest.inputs[0].shape[0], self.manifest.inputs[2].shape[1]
@@ -77,7 +80,7 @@ class StrutDynamics:
 
     def rest_lengths(self, rest: Floats, speed: Floats, controls: Floats) -> tuple[Single, Floats]:
         """Rest lengths (2 C + 1, nu, M) and motor speeds (2 C + 1, M, nu) at every half chunk by the motor law."""
-        motors: StrutMotors = self.manifest.motors
+        motors = self.motors
         halves = 2 * self.manifest.chunks + 1
         lengths = np.empty((halves, controls.shape[2], len(controls)), dtype=np.float32)
         speeds = np.empty((halves, len(controls), controls.shape[2]))
