@@ -74,6 +74,7 @@ def train_three_bar(parser: argparse.ArgumentParser) -> Run:
     parser.add_argument("--seed", type=int, default=None, help="instead of the file's")
     parser.add_argument("--updates", type=int, default=None, help="instead of the file's")
     parser.add_argument("--batch", type=int, default=None, help="instead of the file's")
+    parser.add_argument("--begin-with", type=Path, default=None, help="best.pt of a run that gives a new run its first weights")
     parser.add_argument("--quick", action="store_true", help="20 updates of 16 windows: to see that everything works")
     parser.add_argument("--restart", action="store_true", help="forget the folder's checkpoint")
     parser.add_argument("--json", action="store_true")
@@ -91,7 +92,7 @@ def train_three_bar(parser: argparse.ArgumentParser) -> Run:
         folder = args.out or Path("runs/three_bar") / args.variant
         if args.restart:
             (folder / CHECKPOINT).unlink(missing_ok=True)
-        trainer = Trainer(settings, folder, args.variant)
+        trainer = Trainer(settings, folder, args.variant, args.begin_with)
         with bar(f"train {args.variant}") as update:
             progress = trainer.run(update)
         report = describe(trainer)

@@ -68,9 +68,13 @@ def loss_of(batch: Batch, caps: Tensor, velocity: Tensor, settings: TrainSetting
 
 
 class Trainer:
-    """A run in a folder. `run` goes on from the folder's checkpoint when there is one."""
+    """A run in a folder. `run` goes on from the folder's checkpoint when there is one.
 
-    def __init__(self, settings: TrainSettings, folder: Path, variant: str) -> None:
+    A new run begins with drawn weights, or with those of `start`, the best.pt of a run of the same architecture; its scale
+    of outputs comes along, its optimizer and its learning rate do not. Raises TrainError when `start` does not fit.
+    """
+
+    def __init__(self, settings: TrainSettings, folder: Path, variant: str, start: Path | None = None) -> None:
         self.settings, self.folder, self.variant = settings, folder, variant
         t, n = settings.training, settings.network
         folders = [Path(item) for item in settings.data.folders]
@@ -94,6 +98,8 @@ class Trainer:
         )
         self._odds = np.cumsum(weight / weight.sum())
         self._set_scale()
+        if start is not None and not (folder / CHECKPOINT).is_file():
+            self._begin_with(start)
         self.average.load_state_dict(self.model.state_dict())
         rng = np.random.default_rng([t.seed, 1])
         self._check_numbers = rng.choice(len(self.checks), min(t.check_windows, len(self.checks)), replace=False)
@@ -105,6 +111,15 @@ class Trainer:
         moved = (batch.caps[1] - batch.caps[0]).square().mean().sqrt()
         changed = (batch.velocity[1] - batch.velocity[0]).square().mean().sqrt()
         self.model.scale.copy_(torch.stack([moved] * 3 + [changed] * 3))
+
+    def _begin_with(self, start: Path) -> None:
+        state = read_checkpoint(start)
+        try:
+            self.model.load_state_dict(state["model"])
+        except RuntimeError as error:
+            raise TrainError(f"{start}: a model of another architecture: {error}") from error
+        old = json.loads(state["identity"])
+        self.identity["began_with"] = [*old.get("began_with", []), {k: old[k] for k in ("variant", "data_hash", "settings")}]
 
     def _draw(self, update: int, count: int) -> np.ndarray:
         """Window numbers of an update: a function of seed and update alone, so that a resumed run draws the same."""
@@ -197,6 +212,7 @@ class Trainer:
                     f"{self.folder / CHECKPOINT}: belongs to a run with another {key.replace('_', ' ')}"
                     f"{_difference(there.get(key), self.identity[key])}; give another folder or --restart"
                 )
+        self.identity.update({key: there[key] for key in ("began_with",) if key in there})
         self.model.load_state_dict(state["model"])
         self.average.load_state_dict(state["average"])
         self.optimizer.load_state_dict(state["optimizer"])

@@ -60,6 +60,23 @@ def test_a_run_that_was_interrupted_ends_where_one_in_one_go_ends(data: Path, tm
     assert not np.array_equal(weights(whole), weights(other))
 
 
+def test_a_run_may_begin_with_the_weights_of_another_and_says_so(data: Path, tmp_path: Path) -> None:
+    first = Trainer(settings_for(data), tmp_path / "first", "contact")
+    first.run(silent)
+    start = tmp_path / "first" / "best.pt"
+    best = read_checkpoint(start)["model"]
+    second = Trainer(settings_for(data, seed=3), tmp_path / "second", "contact", start)
+    assert all(torch.equal(value, best[key]) for key, value in second.model.state_dict().items())
+    assert all(torch.equal(value, best[key]) for key, value in second.average.state_dict().items())
+    second.run(silent, stop_after=8)
+    again = Trainer(settings_for(data, seed=3), tmp_path / "second", "contact", start)
+    assert again.progress.update == 8, "going on comes before beginning"
+    assert np.array_equal(weights(again), weights(second))
+    assert describe(again)["began_with"][0]["settings"]["training"]["seed"] == 0
+    with pytest.raises(TrainError, match="another architecture"):
+        Trainer(settings_for(data, latent=8), tmp_path / "third", "contact", start)
+
+
 def test_it_learns_and_reports(data: Path, tmp_path: Path) -> None:
     trainer = Trainer(settings_for(data, updates=60, check_every=20), tmp_path, "contact")
     trainer.run(silent)
