@@ -1,4 +1,4 @@
-"""Certificates for broker and boards, made and checked by the openssl command: one authority, one certificate a name.
+"""Certificates for broker, daemon and boards, made and checked by the openssl command: one authority, one certificate a name.
 
 Elliptic keys on P-256: a board's handshake with them takes a fraction of RSA's time and memory. Keys have mode 0600. The
 authority's key is needed only to make more certificates: keep it off the robot.
@@ -20,6 +20,7 @@ from onboard.errors import ConfigError, PrestressError, UsageError
 
 AUTHORITY = "ca"
 BROKER = "broker"
+DAEMON = "daemon"  # the robot's computer: the only user who may command boards
 WARN_DAYS = 30
 COMMAND_S = 30
 NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.:\-]{0,252}$")
@@ -36,7 +37,7 @@ class Checked:
 
 
 def make(folder: Path, boards: Sequence[str], broker_names: Sequence[str], days: int) -> list[str]:
-    """Make what the folder lacks: authority, broker, a certificate for every board; the names of those that were made.
+    """Make what the folder lacks: authority, broker, daemon, a certificate for every board; the names of those that were made.
 
     broker_names: host names and addresses under which boards and host reach the broker.
     """
@@ -56,7 +57,7 @@ def make(folder: Path, boards: Sequence[str], broker_names: Sequence[str], days:
         names = ",".join(f"{'IP' if _is_address(name) else 'DNS'}:{name}" for name in broker_names)
         _signed(folder, BROKER, days, f"subjectAltName={names}\nextendedKeyUsage=serverAuth\n")
         made.append(BROKER)
-    for board in boards:
+    for board in (DAEMON, *boards):
         if not (folder / f"{board}.pem").exists():
             _signed(folder, board, days, "extendedKeyUsage=clientAuth\n")
             made.append(board)
@@ -68,7 +69,7 @@ def check(folder: Path, boards: Sequence[str], broker_names: Sequence[str] = ())
     authority = folder / f"{AUTHORITY}.pem"
     found = [Checked(AUTHORITY, str(authority), _problem(folder, AUTHORITY, [], needs_key=False))]
     found += [Checked(BROKER, str(folder / f"{BROKER}.pem"), _problem(folder, BROKER, broker_names))]
-    return found + [Checked(board, str(folder / f"{board}.pem"), _problem(folder, board, [])) for board in boards]
+    return found + [Checked(board, str(folder / f"{board}.pem"), _problem(folder, board, [])) for board in (DAEMON, *boards)]
 
 
 def _problem(folder: Path, name: str, hosts: Sequence[str], needs_key: bool = True) -> str:

@@ -14,6 +14,7 @@ from onboard.flash.board_files import STAGED, BoardFiles, digest
 from onboard.flash.image import Image
 
 SLOT = "/slot"
+TRIAL = "/trial"  # of a firmware that came over the air and has not proved itself
 SLOTS = ("a", "b")
 IDENTITY = "/identity.json"
 TLS_FOLDER = "/tls"
@@ -51,6 +52,7 @@ def install(
     slot = files.read_text(SLOT)
     before = active = slot if slot in SLOTS else ""
     on_step("looking")
+    files.remove([TRIAL])  # first: it could name the folder that is filled below
     root = {f"/{name}": data for name, data in image.root.items()}
     wanted_root = {IDENTITY: provision.identity, **root}
     have = files.hashes([*(f"/{name}" for name in SLOTS), TLS_FOLDER], [*wanted_root, *(p + STAGED for p in wanted_root)])

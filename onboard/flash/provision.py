@@ -11,6 +11,9 @@
     certificates = "certs"      # folder made by `prestress certs`; optional
     name = "robot-host"         # what the broker's certificate bears, the host's name by default
 
+    [update]                    # optional: without it boards take no updates over the air
+    key = "update.pub"          # public half of the key that signs them, made by `prestress update keygen`
+
 Paths are relative to the file. The file, the passwords and the keys must be readable by their owner alone.
 """
 
@@ -18,7 +21,6 @@ from __future__ import annotations
 
 import base64
 import ssl
-import stat
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,8 +31,10 @@ from onboard.config import Section, convert, read_toml
 from onboard.errors import ConfigError
 from onboard.flash.board_files import digest
 from onboard.flash.install import TLS_FOLDER, Provision
+from onboard.flash.private import check_private
 from onboard.link.passwords import read_passwords
 from onboard.robot import RobotSpec
+from onboard.update.keys import read_public
 
 
 class WiFi(Section, frozen=True):
@@ -50,12 +54,19 @@ class Broker(Section, frozen=True):
     name: Annotated[str, Meta(max_length=255, description="name in the broker's certificate; empty: the host")] = ""
 
 
+class UpdateKey(Section, frozen=True):
+    """[update]: whose updates boards take over the air."""
+
+    key: Annotated[str, Meta(min_length=1, max_length=4096, description="public half of the key that signs updates")]
+
+
 class Secrets(msgspec.Struct, frozen=True):
     """The checked secrets file; its text form shows nothing of the content."""
 
     file: Path
     wifi: WiFi
     broker: Broker
+    update: UpdateKey | None = None
 
     def __repr__(self) -> str:
         return f"Secrets({self.file})"
@@ -66,12 +77,13 @@ def read_secrets(path: Path) -> Secrets:
     check_private(path)
     raw = read_toml(path)
     for key in raw:
-        if key not in ("wifi", "broker"):
-            raise ConfigError(str(path), key, "unknown section; known are broker, wifi")
+        if key not in ("wifi", "broker", "update"):
+            raise ConfigError(str(path), key, "unknown section; known are broker, update, wifi")
     for key in ("wifi", "broker"):
         if key not in raw:
             raise ConfigError(str(path), key, "required section is missing")
-    return Secrets(path, _section(path, "wifi", raw["wifi"], WiFi), _section(path, "broker", raw["broker"], Broker))
+    update = _section(path, "update", raw["update"], UpdateKey) if "update" in raw else None
+    return Secrets(path, _section(path, "wifi", raw["wifi"], WiFi), _section(path, "broker", raw["broker"], Broker), update)
 
 
 def _section(path: Path, key: str, value: Any, kind: type[Any]) -> Any:
@@ -81,16 +93,6 @@ def _section(path: Path, key: str, value: Any, kind: type[Any]) -> Any:
     except ConfigError as error:
         known = ", ".join(kind.__struct_fields__)
         raise ConfigError(str(path), error.key, f"is missing, unknown or not what it must be; {key} has {known}") from None
-
-
-def check_private(path: Path) -> None:
-    """ConfigError unless `path` is a file that only its owner can read."""
-    try:
-        mode = stat.S_IMODE(path.stat().st_mode)
-    except OSError as error:
-        raise ConfigError(str(path), "", f"cannot be read: {error.strerror}") from error
-    if mode & 0o077:
-        raise ConfigError(str(path), "", f"has mode {mode:04o}: others can read it; run chmod 600 {path}")
 
 
 def provision(spec: RobotSpec, board_id: str, secrets: Secrets) -> Provision:
@@ -124,6 +126,8 @@ def provision(spec: RobotSpec, board_id: str, secrets: Secrets) -> Provision:
     if board_id in spec.struts:
         imu = {"batch": spec.imu.batch, "accel_range_g": spec.imu.accel_range_g, "gyro_range_dps": spec.imu.gyro_range_dps}
         table |= {"wifi": {"ssid": secrets.wifi.ssid, "password": secrets.wifi.password}, "broker": broker, "imu": imu}
+        if secrets.update is not None:
+            table |= {"update": {"key": read_public(base / secrets.update.key).hex()}}
     else:
         table |= {"channels": 8}  # of the board; the robot may use fewer
     return Provision(msgspec.json.encode(table, order="sorted"), tls)
