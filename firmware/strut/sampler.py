@@ -52,6 +52,11 @@ class Sampler:
             self.gyro_range_dps = gyro_range_dps
             self._ranges_changed = True
 
+    def use(self, bus: I2CBus) -> None:
+        """Sample from this bus from now on; the sensor on it is set up first."""
+        self.bus = self.sensor.bus = bus
+        self._ranges_changed = True
+
     async def run(self) -> None:
         """For ever: set up, sample until something fails, recover."""
         while True:
@@ -85,6 +90,8 @@ class Sampler:
         while not self._ranges_changed:
             await asyncio.sleep_ms(max(1, wait_us // 1000))
             wait_us = 0
+            if self._ranges_changed:
+                return
             try:
                 count = self.sensor.read(raw)
                 errors = 0

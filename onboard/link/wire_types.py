@@ -29,12 +29,18 @@ class MessageType(IntEnum):
     CONFIG = 0x06
     HELLO = 0x07  # host -> board, empty: say your birth again
     MAINTENANCE = 0x08  # flasher -> board, empty: restart and wait for a flasher; refused while active
+    BUS_BEGIN = 0x10  # simulation -> strut: take your samples from here instead of the sensor; refused while armed
+    BUS_SAMPLES = 0x11
+    BUS_FAULTS = 0x12
+    BUS_END = 0x13
     TELEMETRY = 0x81
     BIRTH = 0x82
     SYNC_RESPONSE = 0x83
     CONFIG_ACK = 0x84
     HEALTH = 0x85
     LOG = 0x86
+    BUS_STATE = 0x90
+    BUS_REPORT = 0x91
 
 
 class ImuFlag(IntFlag):
