@@ -23,6 +23,7 @@ from onboard.runtime.core import Core, LoopTotals
 from onboard.runtime.handler import Console
 from onboard.runtime.loop import LoopGroup
 from onboard.runtime.no_boards import NoBoards
+from onboard.runtime.notify import ServiceManager
 from onboard.runtime.realtime import enter_realtime, freeze_garbage
 from onboard.runtime.status import StatusReporter
 from onboard.runtime.warmup import warm_up
@@ -65,6 +66,7 @@ class Daemon:
         warm_up(self.spec)
         self.core = Core(self.spec, self._sink, self._recorder, self._epoch_start)
         self.loops = LoopGroup(self.clock)
+        self.manager = ServiceManager()
         self.session = Session(self.spec, options.broker, self.clock, self._packet, _Pace(self))
         self._births: dict[int, bytes] = {}  # each strut's newest, for a core that starts later than the boards
         self._quit = False
@@ -94,6 +96,7 @@ class Daemon:
             task.add_done_callback(self._background_ended)
         self._settle_process()
         log.info("%s is ready: %s", self.spec.name, self.core.supervisor.state.value)
+        self.manager.ready(self.core.supervisor.state.value)
         try:
             if not self._quit:
                 await self.loops.run()
@@ -123,6 +126,7 @@ class Daemon:
         self.core.control_tick(t_s)
 
     def _supervise(self, t_s: float) -> None:
+        self.manager.alive(t_s)
         failed = isinstance(self._recorder, McapRecorder) and self._recorder.error is not None
         totals = LoopTotals(self.loops.ticks, self.loops.overruns, not self.session.connected, failed)
         self.core.supervisor_tick(t_s, totals)
@@ -130,6 +134,7 @@ class Daemon:
         outcome = self.core.take_outcome()
         for transition in outcome.transitions:
             (log.error if transition.fault else log.info)("%s", transition.text)
+            self.manager.status(transition.text)
         for notice in outcome.notices:
             log.warning("%s", notice.text)
 
@@ -177,6 +182,7 @@ class Daemon:
         return McapRecorder(path, self.clock, metadata, lambda line: log.error("%s", line))
 
     async def _shut_down(self, server: ControlSocket, background: list[asyncio.Task[None]]) -> None:
+        self.manager.stopping()
         now_s = self.clock.now_s()
         if self.core.supervisor.state in LIVE:
             self.core.request(now_s, Event.STOP if self._fault else Event.DISARM)

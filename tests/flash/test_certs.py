@@ -27,7 +27,7 @@ BOARDS = ["strut07", "strut08"]
 @pytest.fixture(scope="module")
 def certs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("made") / "certs"
-    assert make(folder, BOARDS, ["robot-host", "127.0.0.1"], 90) == ["ca", "broker", *BOARDS]
+    assert make(folder, BOARDS, ["robot-host", "127.0.0.1"], 90) == ["ca", "broker", "daemon", *BOARDS]
     return folder
 
 
