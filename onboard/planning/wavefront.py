@@ -137,6 +137,11 @@ class Wavefront:
         self._size = -1
 
     @property
+    def goal(self) -> Floats:
+        """The goal (2,) [u]; meaningless before `set_goal`."""
+        return self._goal
+
+    @property
     def closed(self) -> int:
         """How many cells have been worked out for this goal."""
         return int(self._closed.sum())

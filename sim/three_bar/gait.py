@@ -8,49 +8,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from onboard.messages import Floats
+from onboard.planning.gait import CableTracker, deal
 from sim.three_bar.plant import Plant
-from sim.three_bar.pose import displacement, lower_caps, planar_pose
-from sim.three_bar.robot_file import CABLES, Gait, Primitive, ThreeBar
+from sim.three_bar.pose import displacement, planar_pose
+from sim.three_bar.robot_file import CABLES, Primitive, ThreeBar
 
 Watch = Callable[[Plant], None]
-SLACK_U = 1e-9
 
 
 def cable_order(spec: ThreeBar, caps: Floats) -> list[int] | None:
     """Which entry of a step each cable takes, by the lower caps of caps (6, 3); None when the robot stands in no known way."""
-    lower = lower_caps(caps)
-    for item in spec.symmetry:
-        if lower in item.lower_caps:
-            return item.order
-    return None
-
-
-class CableTracker:
-    """PID on the relative cable length, one instance a gait step: e = (length - min) / range - target."""
-
-    def __init__(self, gait: Gait, target: Floats, min_u: Floats | float, range_u: Floats | float) -> None:
-        self.gait, self.target = gait, np.asarray(target, dtype=float)
-        self.min_u, self.range_u = min_u, range_u
-        self.done = np.zeros(CABLES, dtype=bool)
-        self._sum = np.zeros(CABLES)
-        self._last: Floats | None = None
-
-    def command(self, length_u: Floats, rest_u: Floats) -> Floats:
-        """Motor commands (6,) for the measured lengths; a cable that has arrived stays off, a slack one is not let out."""
-        error = (length_u - self.min_u) / self.range_u - self.target
-        self._sum = self._sum + error
-        change = np.zeros(CABLES) if self._last is None else error - self._last
-        self._last = error
-        gait = self.gait
-        u = np.clip(gait.proportional * error + gait.integral * self._sum + gait.derivative * change, -1.0, 1.0)
-        off = np.abs(length_u - (self.min_u + self.range_u * self.target))
-        arrived = (np.abs(error) < gait.error_done) & (off < gait.length_done_u)
-        short = (self.target == 0.0) & (length_u < self.min_u)
-        self.done |= arrived | short
-        u[self.done] = 0.0
-        slack = length_u < rest_u - SLACK_U
-        u[slack & (u < 0.0)] = 0.0
-        return u
+    order = deal(spec.symmetry, caps)
+    return None if order is None else list(order)
 
 
 @dataclass(frozen=True, slots=True)
