@@ -45,7 +45,7 @@ class Link:
         self._heard = 0
         self.online = False
         self.sessions = 0
-        self._said = ""  # last on the console: online, or why the last session ended or could not start
+        self.said = ""  # last on the console: online, or why the last session ended or could not start
 
     def birth(self) -> dict[str, object]:
         """The birth message; override to add what the application knows."""
@@ -102,9 +102,9 @@ class Link:
             retry_ms = min(2 * retry_ms, RETRY_MAX_MS)
 
     def _say(self, state: str) -> None:
-        if state != self._said:
+        if state != self.said:
             print("link:", state)  # for whoever has the console open: a person, or the flasher
-        self._said = state
+        self.said = state
 
     async def _session(self) -> None:
         connection = Connection(self._nodelay, self._tls)

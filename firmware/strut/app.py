@@ -6,19 +6,22 @@ import json
 
 from boards.board import Board
 from common import frames, ticks
-from common.i2c_bus import BusError
+from common.i2c_bus import BusError, I2CBus
 from common.identity import Identity, section
 from common.link import Link
 from common.ring import SampleRing
+from common.upkeep import LEAVES, Upkeep
 from common.watchdog import Watchdog
 
 from strut.sampler import Sampler
+from strut.usb_feed import UsbFeed
 
 RING = 32  # samples, about 0.3 s: older ones are of no use to control
 MAX_BATCH = 8
 HEALTH_MS = 1000
 LINK_LIMIT_MS = 20_000  # the link's longest bounded step is a WiFi join
 SAMPLING_LIMIT_MS = 3000
+KNOWS_S = 2  # this long at the broker a strut has heard whether its robot is armed
 
 
 class StrutLink(Link):
@@ -34,6 +37,8 @@ class StrutLink(Link):
     def on_message(self, leaf: str, payload: bytes, retained: bool, received: int) -> None:
         if leaf == "cfg" and payload:
             self.app.configure(payload)
+        elif leaf in LEAVES:
+            self.app.upkeep.take(leaf, payload, retained, received)
 
     def beat(self) -> None:
         self.app.watchdog.beat("link")
@@ -58,6 +63,29 @@ class StrutSampler(Sampler):
         self.app.watchdog.beat("sampling")
 
 
+class StrutFeed(UsbFeed):
+    """The strut's answers to a simulation on its USB line."""
+
+    app: "Strut"
+
+    def birth(self) -> dict[str, object]:
+        app = self.app
+        table = app.link.birth()
+        broker = section(app.identity.settings, "broker")
+        table["prefix"] = app.identity.prefix
+        table["broker"] = "%s:%s" % (broker.get("host"), broker.get("port", 1883))
+        table["link"] = app.link.said
+        return table
+
+    def refusal(self) -> str:
+        if self.app.upkeep.armed():
+            return "armed"
+        return "" if self.app.online_s >= KNOWS_S else "offline"
+
+    def use(self, bus: object) -> None:
+        self.app.use_bus(bus if isinstance(bus, I2CBus) else None)
+
+
 class Strut:
     """One board, one sensor, one link."""
 
@@ -71,14 +99,19 @@ class Strut:
         self.sampler.app = self
         self.link = StrutLink(
             identity,
-            ["cfg", "sync/req"],
+            ["cfg", "sync/req"] + LEAVES,
             board.NODELAY,
             board.POWER_SAVE_OFF,
         )
         self.link.app = self
+        self.upkeep = Upkeep(self.link)
+        self.feed = StrutFeed(self.sampler.sensor.name, identity.boot_id)
+        self.feed.app = self
         self.batch = 2
         self.generation = 0
+        self._configured: object = None  # over the link, since boot: the first one is taken even while the robot is armed
         self.uptime_s = 0
+        self.online_s = 0
         start = section(identity.settings, "imu")
         if start:
             start["generation"] = 1  # provisioned settings; a configuration over the link replaces them
@@ -91,6 +124,7 @@ class Strut:
         sensor = self.sampler.sensor
         return {
             "sensor": sensor.name,
+            "bus": "usb" if self.feed.fed else "i2c",
             "sensor_fault": self.sampler.fault,
             "rate_hz": sensor.rate_hz,
             "batch": self.batch,
@@ -100,6 +134,12 @@ class Strut:
             "temp_offset": sensor.temp_offset,
             "config_generation": self.generation,
         }
+
+    def use_bus(self, bus: I2CBus | None) -> None:
+        """Sample from another bus, None for the board's own; what was not sent of the old one is given up."""
+        self.ring.drop(len(self.ring))
+        self.sampler.use(self.bus if bus is None else bus)
+        self._errors_told = self.sampler.bus.errors
 
     def apply(self, table: object) -> int:
         """Take a configuration; returns its generation; ValueError says what is wrong, nothing is changed then."""
@@ -122,7 +162,11 @@ class Strut:
         generation = 0
         problem = ""
         try:
-            generation = self.apply(json.loads(payload))
+            table = json.loads(payload)
+            if self.upkeep.armed() and self._configured not in (None, table):
+                raise ValueError("refused while the robot is armed")
+            generation = self.apply(table)
+            self._configured = table
         except ValueError as error:
             problem = str(error) or "not JSON"
         answer = {
@@ -141,7 +185,7 @@ class Strut:
         while len(ring) >= self.batch and self.link.ready():
             count = self._fill(min(len(ring), max(self.batch, MAX_BATCH if len(ring) >= 2 * self.batch else 1)))
             flags = frames.OVERFLOW if ring.overflow else 0
-            if self.bus.errors != self._errors_told:
+            if self.sampler.bus.errors != self._errors_told:
                 flags |= frames.BUS_ERROR
             if self.sampler.faulted:
                 flags |= frames.SENSOR_FAULT
@@ -160,7 +204,7 @@ class Strut:
             ring.drop(count)
             ring.overflow = False
             self.sampler.faulted = False
-            self._errors_told = self.bus.errors
+            self._errors_told = self.sampler.bus.errors
 
     def _fill(self, limit: int) -> int:
         """Put up to `limit` samples into the frame, fewer before a gap that 16 bits cannot tell; returns how many."""
@@ -190,8 +234,8 @@ class Strut:
             "free_bytes": gc.mem_free(),
             "samples": self.sampler.samples,
             "dropped": self.ring.dropped,
-            "bus_errors": self.bus.errors,
-            "recoveries": self.bus.recoveries,
+            "bus_errors": self.sampler.bus.errors,
+            "recoveries": self.sampler.bus.recoveries,
             "reconnects": max(0, self.link.sessions - 1),
             "sensor_fault": self.sampler.fault,
             "rssi_dbm": self.link.wifi.rssi(),
@@ -203,6 +247,7 @@ class Strut:
         while True:
             await asyncio.sleep_ms(HEALTH_MS)
             self.uptime_s += HEALTH_MS // 1000
+            self.online_s = self.online_s + HEALTH_MS // 1000 if self.link.online else 0
             gc.collect()
             self.watchdog.feed()
             self.link.publish("health", json.dumps(self.health()).encode())
@@ -213,7 +258,7 @@ class Strut:
             self.board.power_up(self.bus)
         except BusError:
             self.bus.recover()
-        await asyncio.gather(self.link.run(), self.sampler.run(), self.tend())
+        await asyncio.gather(self.link.run(), self.sampler.run(), self.feed.run(), self.upkeep.run(), self.tend())
 
 
 def _choice(table: dict[str, object], key: str, allowed: "range | tuple[int, ...]", default: int) -> int:
