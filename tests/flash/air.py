@@ -1,0 +1,183 @@
+"""Struts with firmware in folders, a broker, and `update` as its command does it: what every test of updates needs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import paho.mqtt.client as paho
+
+from onboard.flash.flasher import image_for
+from onboard.flash.image import Image, firmware_folder
+from onboard.link.board_json import ConfigAck, decode_config_ack
+from onboard.link.endpoint import Endpoint
+from onboard.resources import robot_file
+from onboard.robot import load_robot
+from onboard.update.board import Outcome, Report, decode_report
+from onboard.update.fleet import FleetUpdate
+from onboard.update.keys import Signer, make_keys, read_public
+from onboard.update.manifest import Update, make_update, manifest_digest
+from sim.boards.jail import BoardConfig, own
+from sim.boards.launcher import VirtualBoard
+
+SPEC = load_robot(robot_file("manipulator"))
+PROCESSOR = "x64"  # virtual boards run compiled files on the computer's own
+OLD, NEW = "0.1.0", "0.9.9"
+
+
+@dataclass(frozen=True)
+class Keys:
+    """A signer and its public half."""
+
+    signer: Signer
+    public: bytes
+
+
+def new_keys(folder: Path, name: str = "update.key") -> Keys:
+    """A fresh key pair."""
+    public = make_keys(folder / name)
+    return Keys(Signer(folder / name), read_public(public))
+
+
+def strut_config(name: str, port: int) -> BoardConfig:
+    """A strut of the manipulator at the broker on `port`."""
+    return BoardConfig(name, board=SPEC.imu.board, prefix=SPEC.link.prefix, broker_port=port, keepalive_s=2)
+
+
+def install(board: VirtualBoard, public: bytes | None, image: Image | None = None) -> None:
+    """Make the board's flash what `prestress flash` leaves: compiled files in folder a, the public key in its settings."""
+    image = image or image_for(firmware_folder(), PROCESSOR)
+    for path in board.jail.rglob("*.py"):
+        if "sim" not in path.relative_to(board.jail).parts:
+            path.unlink()
+    for name, data in image.root.items():
+        (board.jail / name).write_bytes(data)
+    for name, data in image.modules.items():
+        path = board.jail / "a" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    (board.jail / "slot").write_text("a")
+    settings = json.loads((board.jail / "identity.json").read_text())
+    if public is not None:
+        settings["update"] = {"key": public.hex()}
+    (board.jail / "identity.json").write_text(json.dumps(settings))
+    own(board.jail)
+
+
+def firmware(folder: Path, version: str = NEW, changes: dict[str, str] | None = None) -> Path:
+    """The firmware with another version; `changes` maps a file to text that is put at its end."""
+    target = folder / f"firmware-{version}-{len(list(folder.glob('firmware-*')))}"
+    shutil.copytree(firmware_folder(), target, ignore=shutil.ignore_patterns(".*", "__pycache__"))
+    identity = target / "common" / "identity.py"
+    text = identity.read_text()
+    start = text.index('VERSION = "')
+    identity.write_text(f'{text[:start]}VERSION = "{version}"{text[text.index(chr(10), start) :]}')
+    for name, more in (changes or {"strut/sensor.py": f'NOTE = "{version}"\n'}).items():
+        (target / name).write_text((target / name).read_text() + "\n" + more)
+    return target
+
+
+def fleet(port: int, keys: Keys, source: Path, trial_s: int = 10, **options: object) -> FleetUpdate:
+    """What `prestress update manipulator` makes."""
+    return FleetUpdate(SPEC, Endpoint("127.0.0.1", port), keys.signer, source, trial_s, **options)  # type: ignore[arg-type]
+
+
+def update(
+    port: int, keys: Keys, source: Path, boards: list[str], trial_s: int = 10, **options: object
+) -> tuple[list[Outcome], dict[str, str]]:
+    """Update `boards`, as the command does."""
+    return asyncio.run(fleet(port, keys, source, trial_s, **options).run(boards))
+
+
+def in_use(jail: Path) -> dict[str, bytes]:
+    """The firmware that /slot names: path to content."""
+    folder = jail / (jail / "slot").read_text()
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*.mpy")}
+
+
+def says(board: VirtualBoard, words: str, limit_s: float = 15.0) -> None:
+    """Wait until the board's console has these words."""
+    end_s = time.monotonic() + limit_s
+    while words not in board.log_path.read_text(errors="replace"):
+        assert time.monotonic() < end_s, f"{board.config.id} does not say {words!r}: {board.log_path.read_text()[-500:]}"
+        time.sleep(0.01)
+
+
+class Talk:
+    """The host's end of one board's update topics, for messages that the product would never send."""
+
+    def __init__(self, port: int, name: str) -> None:
+        base = f"{SPEC.link.prefix}/v1/{name}/"
+        self._base = base
+        self.reports: list[Report] = []
+        self.acks: list[ConfigAck] = []
+        self._client = paho.Client(paho.CallbackAPIVersion.VERSION2)
+        self._client.on_message = self._take
+        ready = threading.Event()
+        self._client.on_subscribe = lambda *_: ready.set()
+        self._client.connect("127.0.0.1", port)
+        self._client.loop_start()
+        self._client.subscribe([(base + "ota/ack", 1), (base + "cfg/ack", 1)])
+        assert ready.wait(5.0)
+
+    def _take(self, _client: object, _user: object, message: Any) -> None:
+        if message.topic.endswith("ota/ack"):
+            self.reports.append(decode_report(message.payload))
+        else:
+            self.acks.append(decode_config_ack(message.payload))
+
+    def send(self, leaf: str, payload: bytes, retain: bool = False) -> None:
+        """Publish to the board."""
+        self._client.publish(self._base + leaf, payload, qos=1, retain=retain).wait_for_publish(5.0)
+
+    def until(self, *states: str, limit_s: float = 15.0) -> Report:
+        """The next report in one of `states`."""
+        end_s = time.monotonic() + limit_s
+        while True:
+            while self.reports:
+                report = self.reports.pop(0)
+                if report.state in states:
+                    return report
+            assert time.monotonic() < end_s, f"no report of {states}"
+            time.sleep(0.005)
+
+    def answer(self, payload: bytes) -> Report:
+        """Offer `payload`; how the board ends it when it gets no chunk."""
+        self.reports.clear()
+        self.send("ota/offer", payload)
+        return self.until("refused", "failed", "staging")
+
+    def stage(self, offer: Update) -> Report:
+        """Offer and hand out chunks until the board waits for its permit."""
+        self.reports.clear()
+        self.send("ota/offer", offer.offer)
+        while (report := self.until("staging", "staged", "refused", "failed")).state == "staging":
+            self.send("ota/chunk", offer.chunk(report.file, report.offset))
+        return report
+
+    def close(self) -> None:
+        """Leave the broker."""
+        self._client.disconnect()
+        self._client.loop_stop()
+
+    def __enter__(self) -> Talk:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def offer_of(keys: Keys, source: Path, mpy: int, **changes: object) -> Update:
+    """A signed update from `source`; `changes` alter its header before it is signed."""
+    made = make_update(image_for(source, PROCESSOR), SPEC.imu.board, "strut", mpy, keys.signer, 10)
+    if not changes:
+        return made
+    body = msgspec.json.encode(msgspec.structs.replace(made.header, **changes))
+    return Update(made.header, body, keys.signer.sign(manifest_digest(body)), made.contents)
