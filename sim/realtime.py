@@ -27,6 +27,7 @@ from sim.imu import Fault, ImuArray
 from sim.tower.coupling import BoardCoupling, open_registers
 from sim.tower.feed import PlantFeed, Report
 from sim.tower.plant import TowerPlant
+from sim.usb.tap import tap_ports
 
 PRIORITY = 10
 REPORT_HZ = 50.0
@@ -170,6 +171,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--boards", type=Path, required=True, help="folder of the virtual boards")
     parser.add_argument("--socket", type=Path, required=True, help="where to publish the truth")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--tap", type=Path, help="socket that is told of samples as they are taken")
+    parser.add_argument("--tapped", action="append", default=[], metavar="STRUT", help="whose samples; may be repeated")
     parser.add_argument("--speed", type=float, default=1.0, help="times real time")
     options = parser.parse_args(arguments)
     stopped: list[int] = []
@@ -178,6 +181,8 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         spec = load_robot(options.robot)
         struts, valves = open_registers(spec, options.boards)
+        if options.tap is not None:
+            struts = tap_ports(struts, spec.struts, options.tapped, options.tap, WallClock())
         plant = TowerPlant(spec, options.seed)
         coupling = BoardCoupling(plant, ImuArray(spec, options.seed), struts, valves)
         world = RealtimePlant(coupling, PlantFeed(options.socket), WallClock(), options.speed)

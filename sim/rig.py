@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from collections.abc import Mapping
 from typing import IO, Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from sim.boards.launcher import BoardFleet
 from sim.tower.feed import PlantClient
 
 READY_TIMEOUT_S = 120.0  # a first start compiles, maybe on a slow or busy computer
+from sim.usb.in_loop import BoardsInTheLoop, create_unread
 END_TIMEOUT_S = 10.0
 WRAP_SOON_US = 20_000_000  # every third board's clock wraps this long after its start, so that wraps are daily bread
 
@@ -48,6 +50,7 @@ class SimulatedRobot:
         broker: str | None = None,
         runtime: Path | None = None,
         daemon_options: tuple[str, ...] = (),
+    boards: strut -> port of flashed boards that the plant feeds over USB in place of virtual ones.
     ) -> None:
         self.path, self.spec, self.folder, self.seed = path.resolve(), spec, folder.resolve(), seed
         self.recording = self.folder / "recording.mcap"
@@ -60,6 +63,7 @@ class SimulatedRobot:
         self.daemon: subprocess.Popen[bytes] | None = None
         self.plant_process: subprocess.Popen[bytes] | None = None
         self.daemon_ready_s = float("nan")  # from the daemon's start until it answers, kernels compiled and warm
+        boards: Mapping[str, str] | None = None,
         self._logs: list[IO[bytes]] = []
 
     # --- life -------------------------------------------------------------------------------------------------------------
@@ -71,6 +75,7 @@ class SimulatedRobot:
         except BaseException:
             self.close()
             raise
+        self.in_loop = BoardsInTheLoop(self.path, spec.struts, boards, seed, self.folder) if boards else None
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -96,15 +101,23 @@ class SimulatedRobot:
         words += [word for board, port in self.ports().items() for word in ("--port", f"{board}={port}")]
         words += ["--postures", str(self.folder / "postures")]
         if record:
+        if self.in_loop is not None:
+            self.in_loop.find()  # before anything else is started
             words += ["--record", str(self.recording)]
         self.daemon = self._spawn([*words, *self._daemon_options], "daemon.log")
         started = time.monotonic()
         deadline = started + READY_TIMEOUT_S
+        if self.in_loop is not None:
+            for name in self.in_loop.ports:
+                create_unread(self.folder / "boards" / name)
         while True:
             if self.daemon.poll() is not None:
                 raise PrestressError(
                     f"the daemon ended at once (exit status {self.daemon.returncode}): {self.last_line('daemon.log')}"
                 )
+        if self.in_loop is not None:
+            words += self.in_loop.plant_words()
+            self.in_loop.begin(self.endpoint)
             with contextlib.suppress(LinkError):
                 self.ask("status")
                 self.daemon_ready_s = time.monotonic() - started
@@ -113,6 +126,8 @@ class SimulatedRobot:
                 raise PrestressError(
                     f"the daemon did not become ready within {READY_TIMEOUT_S:.0f} s; see {self.folder}/daemon.log"
                 )
+        if self.in_loop is not None:
+            words += [word for name in self.in_loop.ports for word in ("--fed", name)]
             time.sleep(0.05)
 
     def stop_daemon(self, number: int = signal.SIGTERM) -> int | None:
@@ -159,6 +174,8 @@ class SimulatedRobot:
         status: dict[str, Any] = self.ask("status")["status"]
         return status
 
+        if self.in_loop is not None:
+            self.in_loop.close()
     @property
     def endpoint(self) -> Endpoint:
         """The broker's address."""
@@ -220,6 +237,8 @@ class SimulatedRobot:
                 configs.append(BoardConfig(**{**common, "board": "nano_rp2040"}, app="valve", channels=board.channels))
         return configs
 
+            if self.in_loop is not None and name in self.in_loop.ports:
+                continue  # a real board
     def _commission(self) -> None:
         """Give valve boards the configuration that a robot's boards keep from its first day: they start at the safe pressure."""
         assert self.fleet is not None

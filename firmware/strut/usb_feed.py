@@ -20,10 +20,10 @@ LEASE_MS = 1000  # without a good frame for so long the real sensor is back
 LOOK_MS = 200
 ABSENT_MS = 1000
 DRAIN = 256  # bytes taken from the line before others get their turn
-REPORT_EVERY = 8  # frames with samples
+REPORT_EVERY = 7  # frames with samples; odd, so that it falls on every place in a batch
 VERSION = 1
 BEGIN = "<BbI"  # version, INTERNAL_FREQ_FINE, token
-HEAD = 6  # of a frame with samples: mask, count, counter of the first
+HEAD = 5  # of a frame with samples: count, counter of the first
 
 
 class UsbLine(SerialPort):
@@ -71,7 +71,7 @@ class UsbFeed:
         raise NotImplementedError
 
     def refusal(self) -> str:
-        """Why no simulation may begin now; empty when one may."""
+        """Why no simulation may begin now: armed, or offline (it cannot know); empty when one may."""
         raise NotImplementedError
 
     def use(self, bus: object) -> None:
@@ -92,7 +92,7 @@ class UsbFeed:
         if kind == frames.HELLO:
             self._line.send(frames.BIRTH, json.dumps(self.birth()).encode())
         elif kind == frames.BUS_BEGIN:
-            self._begin(payload, now)
+            self._begin(_unmask(payload), now)
         elif kind == frames.SYNC_REQUEST:
             self._heard = now
             try:
@@ -104,20 +104,20 @@ class UsbFeed:
             return
         elif kind == frames.BUS_SAMPLES:
             self._heard = now
-            self._samples(payload, now)
-        elif kind == frames.BUS_FAULTS and len(payload) == 1:
-            self._bus.set_faults(payload[0])  # type: ignore[attr-defined]  # a UsbBus, loaded only when there is one
+            self._samples(_unmask(payload), now)
+        elif kind == frames.BUS_FAULTS and len(payload) == 2:
+            self._bus.set_faults(_unmask(payload)[0])  # type: ignore[attr-defined]  # a UsbBus, loaded only when there is one
         elif kind == frames.BUS_END:
             self._end("the simulation ended")
 
-    def _begin(self, payload: bytes, now: int) -> None:
+    def _begin(self, data: bytearray, now: int) -> None:
         problem = ""
-        if len(payload) != struct.calcsize(BEGIN) or payload[0] != VERSION:
-            problem = "another version of the bus over USB"
+        if len(data) != struct.calcsize(BEGIN) or data[0] != VERSION:
+            problem = "version"
         else:
             problem = self.refusal()
         if not problem:
-            _, steps, self._token = struct.unpack(BEGIN, payload)
+            _, steps, self._token = struct.unpack(BEGIN, data)
             from strut.usb_bus import UsbBus  # costs memory: only boards that are fed load it
 
             was_fed = self.fed
@@ -130,22 +130,18 @@ class UsbFeed:
                 asyncio.create_task(self._watch())
         self._tell(problem)
 
-    def _samples(self, payload: bytes, now: int) -> None:
-        if len(payload) < HEAD or len(payload) != HEAD + RAW_SIZE * (payload[1] ^ payload[0]):
+    def _samples(self, data: bytearray, now: int) -> None:
+        if len(data) < HEAD or len(data) != HEAD + RAW_SIZE * data[0]:
             return
-        mask = payload[0]
-        data = bytearray(payload)
-        for index in range(1, len(data)):
-            data[index] ^= mask
         file = self._bus.file  # type: ignore[attr-defined]
         view = memoryview(data)
         for at in range(HEAD, len(data), RAW_SIZE):
             file.push(view[at : at + RAW_SIZE])
-        if not data[1]:
+        if not data[0]:
             return
         self._frames += 1
         if self._frames % REPORT_EVERY == 0:
-            newest = struct.unpack_from("<I", data, 2)[0] + data[1] - 1
+            newest = struct.unpack_from("<I", data, 1)[0] + data[0] - 1
             report = struct.pack("<IIII", newest & 0xFFFFFFFF, now, file.taken & 0xFFFFFFFF, file.missed & 0xFFFFFFFF)
             self._line.send(frames.BUS_REPORT, report)
 
@@ -164,3 +160,13 @@ class UsbFeed:
     def _tell(self, problem: str) -> None:
         table = {"token": self._token, "fed": self.fed, "problem": problem, "boot_id": self._boot_id}
         self._line.send(frames.BUS_STATE, json.dumps(table).encode())
+
+
+def _unmask(payload: bytes) -> bytearray:
+    """What lies under the mask that the first byte of a payload is."""
+    data = bytearray(payload[1:])
+    if payload:
+        mask = payload[0]
+        for index in range(len(data)):
+            data[index] ^= mask
+    return data

@@ -32,6 +32,9 @@ def add(parser: argparse.ArgumentParser) -> Run:
     )
     parser.add_argument("--passwords", type=Path, metavar="FILE", help="with --lan: lines of board:password, mode 0600")
     parser.add_argument("--port", action="append", default=[], metavar="BOARD=DEVICE", help="serial port of an actuator board")
+    parser.add_argument(
+        "--fed", action="append", default=[], metavar="STRUT", help="this strut's samples come from a simulation over USB"
+    )
     parser.add_argument("--duration", type=float, metavar="S", help="end after this many seconds")
     parser.add_argument("--record", type=Path, metavar="FILE", help="record from the start (.mcap)")
     parser.add_argument("--postures", type=Path, metavar="FOLDER", help="where taught postures are kept")
@@ -72,7 +75,7 @@ def _hardware(args: argparse.Namespace, path: Path, spec: RobotSpec) -> int:
 
 
 def _daemon(args: argparse.Namespace, path: Path, broker: Endpoint, ports: dict[str, str]) -> int:
-    options = Options(path, broker, ports, args.record, args.postures, not args.no_realtime, args.duration)
+    options = Options(path, broker, ports, args.record, args.postures, not args.no_realtime, args.duration, tuple(args.fed))
     return asyncio.run(Daemon(options).run())
 
 

@@ -38,6 +38,7 @@ class Birth(msgspec.Struct, frozen=True, forbid_unknown_fields=False):
     config_generation: int = 0
     # struts
     sensor: str = ""
+    bus: str = "i2c"  # where samples come from: i2c, the sensor; usb, a simulation
     sensor_fault: str = ""  # empty when the sensor answers as it should
     rate_hz: float = 0.0
     batch: int = 0

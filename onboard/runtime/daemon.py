@@ -15,6 +15,7 @@ from onboard.clock import WallClock, wait_s
 from onboard.control.postures import PostureStore
 from onboard.errors import PrestressError, RobotFault, SafetyError
 from onboard.link.endpoint import Endpoint
+from onboard.link.sample_source import SampleSource
 from onboard.link.serial_boards import SerialBoards
 from onboard.link.session import Session
 from onboard.robot import RobotSpec, load_robot
@@ -48,6 +49,7 @@ class Options:
     postures: Path | None = None
     realtime: bool = True
     duration_s: float | None = None
+    fed: tuple[str, ...] = ()  # struts that a simulation feeds
 
 
 class Daemon:
@@ -68,6 +70,7 @@ class Daemon:
         self.loops = LoopGroup(self.clock)
         self.manager = ServiceManager()
         self.session = Session(self.spec, options.broker, self.clock, self._packet, _Pace(self))
+        self._source = SampleSource(self.spec, options.fed)
         self._births: dict[int, bytes] = {}  # each strut's newest, for a core that starts later than the boards
         self._quit = False
         self._fault: str | None = None
@@ -115,6 +118,8 @@ class Daemon:
         self.loops.stop()
 
     def _packet(self, strut: int, kind: str, payload: bytes, received_s: float) -> None:
+        if not self._source.admits(strut, kind, payload):
+            return
         if kind == "state":
             self._births[strut] = payload
         self.core.packet(strut, kind, payload, received_s)
