@@ -18,25 +18,39 @@ def root() -> Path:
 
 def cache_dir() -> Path:
     """A folder of the user's for compiled kernels and taught postures."""
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "prestress"
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else _home() / ".cache") / "prestress"
 
 
 def state_dir() -> Path:
     """A folder of the user's for what must survive: taught postures, sockets' home when there is no runtime folder."""
-    base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
-    return Path(base) / "prestress"
+    base = os.environ.get("XDG_STATE_HOME")
+    return (Path(base) if base else _home() / ".local" / "state") / "prestress"
+
+
+def _home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError as error:
+        raise UsageError("this user has no home folder: set HOME, or XDG_STATE_HOME and XDG_CACHE_HOME") from error
 
 
 def robot_file(name: str) -> Path:
     """The TOML for a robot given by name ("manipulator") or by path ("./my_robot.toml")."""
     if name.endswith(".toml") or "/" in name:
         path = Path(name)
-        if not path.is_file():
+        if not _is_file(path):
             raise UsageError(f"there is no robot's file at {path}")
         return path
     path = root() / "robots" / f"{name}.toml"
-    if not path.is_file():
+    if not _is_file(path):
         known = ", ".join(sorted(p.stem for p in (root() / "robots").glob("*.toml")))
         raise UsageError(f"there is no robot named {name!r}; known are {known}, or give the path of a TOML file")
     return path
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # a name that is too long, or in a folder that may not be entered
+        return False

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
@@ -26,11 +28,21 @@ from onboard.runtime.control_socket import ask
 from sim.boards.jail import BoardConfig
 from sim.boards.launcher import BoardFleet
 from sim.tower.feed import PlantClient
+from sim.usb.in_loop import BoardsInTheLoop, create_unread
 
 READY_TIMEOUT_S = 120.0  # a first start compiles, maybe on a slow or busy computer
-from sim.usb.in_loop import BoardsInTheLoop, create_unread
 END_TIMEOUT_S = 10.0
 WRAP_SOON_US = 20_000_000  # every third board's clock wraps this long after its start, so that wraps are daily bread
+
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None)  # loaded here: after a fork nothing may be
+
+
+def _end_with_parent(parent: int) -> None:
+    """In a child, before its program: a run that is killed takes daemon and plant along."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 class SimulatedRobot:
@@ -38,6 +50,7 @@ class SimulatedRobot:
 
     folder: logs, jails, recording. broker: a URL, or None for the embedded one. runtime: folder of the daemon's control
     socket (None: the user's own, so that `prestress status` finds it). daemon_options: more words for `prestress run`.
+    boards: strut -> port of flashed boards that the plant feeds over USB in place of virtual ones.
     """
 
     def __init__(
@@ -50,32 +63,37 @@ class SimulatedRobot:
         broker: str | None = None,
         runtime: Path | None = None,
         daemon_options: tuple[str, ...] = (),
-    boards: strut -> port of flashed boards that the plant feeds over USB in place of virtual ones.
+        boards: Mapping[str, str] | None = None,
     ) -> None:
         self.path, self.spec, self.folder, self.seed = path.resolve(), spec, folder.resolve(), seed
         self.recording = self.folder / "recording.mcap"
-        self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise PrestressError(f"{self.folder}: cannot be made: {error.strerror}") from error
+        self._given_url = broker
         self._url = parse_endpoint(broker) if broker else None
         self._broker: EmbeddedBroker | None = None
         self._runtime, self._daemon_options = runtime, daemon_options
+        self.in_loop = BoardsInTheLoop(self.path, spec.struts, boards, seed, self.folder) if boards else None
         self.fleet: BoardFleet | None = None
         self.plant: PlantClient | None = None
         self.daemon: subprocess.Popen[bytes] | None = None
         self.plant_process: subprocess.Popen[bytes] | None = None
         self.daemon_ready_s = float("nan")  # from the daemon's start until it answers, kernels compiled and warm
-        boards: Mapping[str, str] | None = None,
         self._logs: list[IO[bytes]] = []
 
     # --- life -------------------------------------------------------------------------------------------------------------
 
     def __enter__(self) -> SimulatedRobot:
+        if self.recording.exists():
+            raise PrestressError(f"{self.folder}: holds the recording of another run; name a new folder")
         try:
             self.start_world()
             self.start_daemon()
         except BaseException:
             self.close()
             raise
-        self.in_loop = BoardsInTheLoop(self.path, spec.struts, boards, seed, self.folder) if boards else None
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -83,15 +101,23 @@ class SimulatedRobot:
 
     def start_world(self) -> None:
         """Everything but the daemon."""
+        if self.in_loop is not None:
+            self.in_loop.find()  # before anything else is started
         if self._url is None:
             self._broker = EmbeddedBroker(self.spec.link.prefix, port=0)
             self._broker.start()
         self.fleet = BoardFleet(self.board_configs(), self.folder / "boards")
+        if self.in_loop is not None:
+            for name in self.in_loop.ports:
+                create_unread(self.folder / "boards" / name)
         self._commission()
         self.fleet.start()
         socket = self._short_socket()
         words = ["-m", "sim.realtime", str(self.path), "--boards", str(self.folder / "boards")]
         words += ["--socket", str(socket), "--seed", str(self.seed)]
+        if self.in_loop is not None:
+            words += self.in_loop.plant_words()
+            self.in_loop.begin(self.endpoint)
         self.plant_process = self._spawn(words, "plant.log")
         self.plant = self._connect_plant(socket)
 
@@ -100,24 +126,18 @@ class SimulatedRobot:
         words = ["-m", "onboard.cli.main", "run", str(self.path), "--hardware"]
         words += [word for board, port in self.ports().items() for word in ("--port", f"{board}={port}")]
         words += ["--postures", str(self.folder / "postures")]
-        if record:
         if self.in_loop is not None:
-            self.in_loop.find()  # before anything else is started
+            words += [word for name in self.in_loop.ports for word in ("--fed", name)]
+        if record:
             words += ["--record", str(self.recording)]
         self.daemon = self._spawn([*words, *self._daemon_options], "daemon.log")
         started = time.monotonic()
         deadline = started + READY_TIMEOUT_S
-        if self.in_loop is not None:
-            for name in self.in_loop.ports:
-                create_unread(self.folder / "boards" / name)
         while True:
             if self.daemon.poll() is not None:
                 raise PrestressError(
                     f"the daemon ended at once (exit status {self.daemon.returncode}): {self.last_line('daemon.log')}"
                 )
-        if self.in_loop is not None:
-            words += self.in_loop.plant_words()
-            self.in_loop.begin(self.endpoint)
             with contextlib.suppress(LinkError):
                 self.ask("status")
                 self.daemon_ready_s = time.monotonic() - started
@@ -126,8 +146,6 @@ class SimulatedRobot:
                 raise PrestressError(
                     f"the daemon did not become ready within {READY_TIMEOUT_S:.0f} s; see {self.folder}/daemon.log"
                 )
-        if self.in_loop is not None:
-            words += [word for name in self.in_loop.ports for word in ("--fed", name)]
             time.sleep(0.05)
 
     def stop_daemon(self, number: int = signal.SIGTERM) -> int | None:
@@ -156,6 +174,8 @@ class SimulatedRobot:
             except subprocess.TimeoutExpired:
                 self.plant_process.kill()
                 self.plant_process.wait()
+        if self.in_loop is not None:
+            self.in_loop.close()
         if self.fleet is not None:
             self.fleet.close()
         if self._broker is not None:
@@ -174,8 +194,6 @@ class SimulatedRobot:
         status: dict[str, Any] = self.ask("status")["status"]
         return status
 
-        if self.in_loop is not None:
-            self.in_loop.close()
     @property
     def endpoint(self) -> Endpoint:
         """The broker's address."""
@@ -219,6 +237,8 @@ class SimulatedRobot:
                 "tick_offset_us": start,
                 "drift_ppm": int(rng.integers(-drift, drift + 1)),
             }
+            if self.in_loop is not None and name in self.in_loop.ports:
+                continue  # a real board
             if number < len(spec.struts):
                 configs.append(
                     BoardConfig(
@@ -237,8 +257,6 @@ class SimulatedRobot:
                 configs.append(BoardConfig(**{**common, "board": "nano_rp2040"}, app="valve", channels=board.channels))
         return configs
 
-            if self.in_loop is not None and name in self.in_loop.ports:
-                continue  # a real board
     def _commission(self) -> None:
         """Give valve boards the configuration that a robot's boards keep from its first day: they start at the safe pressure."""
         assert self.fleet is not None
@@ -264,6 +282,7 @@ class SimulatedRobot:
             stdout=file,
             stderr=file,
             start_new_session=True,  # Ctrl-C reaches this process, which ends the others in order
+            preexec_fn=partial(_end_with_parent, os.getpid()),
             env=environment,
         )
 
@@ -280,6 +299,8 @@ class SimulatedRobot:
         return path if len(os.fsencode(path)) < 100 else Path(f"/tmp/prestress-plant-{os.getpid()}-{id(self) % 10000}.sock")
 
     def _daemon_url(self) -> str:
+        if self._given_url is not None:
+            return self._given_url
         endpoint = self.endpoint
         secret = f"{endpoint.username}:{endpoint.password}@" if endpoint.username else ""
         return f"mqtt{'s' if endpoint.tls else ''}://{secret}{endpoint.host}:{endpoint.port}"

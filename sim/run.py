@@ -25,7 +25,8 @@ def simulate(args: argparse.Namespace, path: Path, spec: RobotSpec) -> int:
     """Run, show, judge; exit status 0 when the robot did as told, 6 when it went to a fault."""
     console = Console(stderr=args.json)
     folder = args.out or Path("runs") / f"{spec.name}-{time.strftime('%Y%m%d-%H%M%S')}"
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)  # SIGINT too: a shell's background job has been told to ignore it
     options = ("--no-realtime",) if args.no_realtime else ()
     truth = TruthLog()
     console.print(
@@ -54,6 +55,10 @@ def simulate(args: argparse.Namespace, path: Path, spec: RobotSpec) -> int:
     if interrupted:
         return 130
     return RobotFault.exit_code if daemon_exit or status["state"] in ("fault", "safe") else 0
+
+
+def _interrupt(number: int, frame: object) -> None:
+    raise KeyboardInterrupt
 
 
 def judge(spec: RobotSpec, robot: SimulatedRobot, truth: TruthLog, outcome: Outcome, status: dict[str, Any]) -> dict[str, Any]:

@@ -15,21 +15,44 @@ from onboard.errors import PrestressError, UsageError
 # that have no realtime priority. Set before numpy is imported, which only verbs do.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+MAX_LINE = 1200  # characters of an error
+MAX_SEED = 2**32 - 1
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status (0 good, 2 bad input, others as in onboard.errors)."""
     words = list(sys.argv[1:] if argv is None else argv)
     try:
-        return _dispatch(words)
+        try:
+            return _dispatch(words)
+        finally:
+            sys.stdout.flush()  # here, where a reader that has gone or a full disk can still be answered
     except PrestressError as error:
-        print(f"prestress: {error}", file=sys.stderr)
+        _complain(str(error))
         return error.exit_code
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         return 0
+    except OSError as error:
+        _complain(f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error))
+        if error.filename is None:
+            _discard_output()  # it may be standard output that is full: the interpreter would try again at its end
+        return 1
     except KeyboardInterrupt:
         print("prestress: interrupted", file=sys.stderr)
         return 130
+
+
+def _complain(text: str) -> None:
+    """One line of bounded length, whatever file names and values are quoted in it."""
+    line = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+    if len(line) > MAX_LINE:
+        line = f"{line[: MAX_LINE // 2]} ... {line[-MAX_LINE // 2 :]}"
+    print(f"prestress: {line}", file=sys.stderr)
+
+
+def _discard_output() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _dispatch(words: list[str]) -> int:
@@ -63,7 +86,10 @@ def _run(name: str, arguments: list[str]) -> int:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     run = load(name)(parser)
-    return run(parser.parse_args(arguments))
+    args = parser.parse_args(arguments)
+    if not 0 <= (getattr(args, "seed", None) or 0) <= MAX_SEED:
+        raise UsageError(f"--seed {args.seed}: must lie in 0 .. {MAX_SEED}")
+    return run(args)
 
 
 def _overview() -> str:

@@ -51,6 +51,9 @@ def run(args: argparse.Namespace) -> int:
     spec = load_robot(path)
     if args.duration is not None and not 0.0 < args.duration <= 1e6:
         raise UsageError(f"--duration {args.duration}: must be above 0 and at most 1000000 s")
+    if args.broker:
+        parse_endpoint(args.broker)  # a wrong one is refused before anything starts
+    _refuse_options_that_do_nothing(args)
     if not args.hardware:
         found = entry_points(group="prestress.simulations", name="run")
         for entry in found:
@@ -61,6 +64,19 @@ def run(args: argparse.Namespace) -> int:
             return int(simulate(args, path, spec))
         raise MissingExtraError("a simulated robot", "sim")
     return _hardware(args, path, spec)
+
+
+def _refuse_options_that_do_nothing(args: argparse.Namespace) -> None:
+    """A recording or a password that was asked for and silently left out would be missed too late."""
+    if args.hardware:
+        idle = {"--out": args.out, "--seed": args.seed}
+        hint = "belongs to a simulated run"
+    else:
+        idle = {word: getattr(args, word[2:]) for word in ("--lan", "--passwords", "--port", "--record", "--postures")}
+        hint = "needs --hardware; a simulated run keeps recording and postures in its own folder (--out)"
+    for word, given in idle.items():
+        if given:
+            raise UsageError(f"{word} {hint}")
 
 
 def _hardware(args: argparse.Namespace, path: Path, spec: RobotSpec) -> int:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from onboard.errors import LinkError
 from sim.boards import registers
 
 SIM = Path(__file__).resolve().parent
@@ -64,7 +65,10 @@ class BoardConfig:
 
     def identity(self) -> dict[str, Any]:
         """The provisioned settings file of the board."""
-        host = socket.gethostbyname(self.broker_host)  # a jailed board has no resolver
+        try:
+            host = socket.gethostbyname(self.broker_host)  # a jailed board has no resolver
+        except OSError as error:
+            raise LinkError(f"broker {self.broker_host}: {error.strerror}") from error
         broker = {"host": host, "port": self.broker_port, "keepalive_s": self.keepalive_s}
         if self.broker_user:
             broker |= {"user": self.broker_user, "password": self.broker_password}

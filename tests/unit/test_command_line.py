@@ -65,6 +65,17 @@ def test_every_installed_verb_is_described() -> None:
         (["run", "manipulator", "--hardware"], 2, "needs a serial port"),
         (["run", "manipulator", "--hardware", "--port", "valve9=/dev/x"], 2, "no board 'valve9'"),
         (["run", "manipulator", "--duration", "-1"], 2, "--duration"),
+        (["run", "manipulator", "--duration", "nan"], 2, "--duration"),
+        (["run", "manipulator", "--seed", "-1"], 2, "--seed"),
+        (["evaluate", "posture", "--seed", "4294967296"], 2, "--seed"),
+        (["run", "manipulator", "--broker", "nonsense"], 2, "broker URL"),
+        (["run", "manipulator", "--record", "/tmp/x.mcap"], 2, "needs --hardware"),
+        (["run", "manipulator", "--lan"], 2, "needs --hardware"),
+        (["run", "manipulator", "--hardware", "--out", "x"], 2, "simulated run"),
+        (["run", "manipulator", "--out", "/proc/nowhere"], 1, "cannot be made"),
+        (["config", "check", "./" + "x" * 300], 2, "no robot's file"),
+        (["config", "check", "y" * 300], 2, "no robot named"),
+        (["config", "check", "a\nb"], 2, "a\\nb"),
     ],
 )
 def test_errors_are_one_line_with_a_status(words: list[str], status: int, text: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -85,3 +96,41 @@ def test_the_configuration_page_is_what_the_loader_reads() -> None:
     assert page == reference(), "run: prestress config reference > docs/configuration.md"
     undescribed = [line for line in page.splitlines() if line.endswith("|  |")]
     assert undescribed == []
+
+
+def test_an_error_is_short_however_long_the_value_that_it_quotes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "long.toml"
+    path.write_text(
+        (ROOT / "robots" / "manipulator.toml").read_text().replace('name = "manipulator"', f'name = "{"m" * 100_000}"', 1)
+    )
+    assert main(["config", "check", str(path)]) == 2
+    said = capsys.readouterr().err
+    assert str(path) in said
+    assert len(said) < 1500
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    command = f"{sys.executable} -m onboard.cli.main config reference | head -n 1; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, cwd=ROOT, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_under_the_output_is_one_line() -> None:
+    with Path("/dev/full").open("w") as full:
+        words = [sys.executable, "-m", "onboard.cli.main", "config", "check", "manipulator"]
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, check=False, cwd=ROOT, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr == "prestress: No space left on device\n"
+
+
+def test_a_user_without_a_home_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("XDG_RUNTIME_DIR", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "home", _no_home)
+    assert main(["status", "manipulator"]) == 2
+    assert "set HOME" in capsys.readouterr().err
+
+
+def _no_home() -> Path:
+    raise RuntimeError("Could not determine home directory.")

@@ -101,6 +101,19 @@ def test_deep_nesting_is_refused_not_crashed(tmp_path: Path) -> None:
     refusal(path)
 
 
+@pytest.mark.parametrize("line", ["a" + ".a" * 50_000 + " = 1", "[a" + ".a" * 50_000 + "]"])
+def test_endless_keys_are_refused_before_they_cost_time(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "keys.toml"
+    path.write_text(line)
+    assert "more than 64 parts" in str(refusal(path))
+
+
+def test_oversized_files_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "big.toml"
+    path.write_text(MANIPULATOR + "#" * 1_000_000)
+    assert "bytes" in str(refusal(path))
+
+
 def test_ports_and_rates_do_not_change_the_physics_but_masses_do(tmp_path: Path) -> None:
     base = load_robot(robot_file("manipulator")).physics_hash
     same = load_robot(variant(tmp_path, "estimator_hz = 80.0", "estimator_hz = 90.0")).physics_hash
