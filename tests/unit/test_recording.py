@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import signal
@@ -11,11 +12,14 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from onboard.cli.main import main
 from onboard.clock import SimulatedClock, WallClock
 from onboard.errors import RecordingError
 from onboard.telemetry import schemas
+from onboard.telemetry.export import export
 from onboard.telemetry.reader import open_recording
 from onboard.telemetry.recorder import McapRecorder
 
@@ -77,6 +81,7 @@ import sys
 from pathlib import Path
 from onboard.clock import WallClock
 from onboard.telemetry import schemas
+from onboard.telemetry.export import export
 from onboard.telemetry.recorder import McapRecorder
 clock = WallClock()
 recorder = McapRecorder(Path(sys.argv[1]), clock, {"robot": "test"})
@@ -150,6 +155,7 @@ import json, resource, sys
 from pathlib import Path
 from onboard.clock import WallClock
 from onboard.telemetry import schemas
+from onboard.telemetry.export import export
 from onboard.telemetry.recorder import McapRecorder
 resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
 lines = []
@@ -207,3 +213,51 @@ def test_what_is_no_recording_is_refused(tmp_path: Path) -> None:
     write_some(tmp_path / "a.mcap", 1)
     with pytest.raises(RecordingError, match="cannot be created"):
         McapRecorder(tmp_path / "a.mcap", WallClock(), {})
+
+
+def some_estimates(path: Path, rows: int = 20) -> None:
+    recorder = McapRecorder(path, SimulatedClock(5.0, 10**18), {"robot": "test"})
+    for k in range(rows):
+        fields = {"t_s": 5.0 + k / 80, "tip_m": [0.1 * k, math.nan, 1.2], "tip_sigma_m": 0.01, "flags": k}
+        recorder.write(schemas.ESTIMATE, fields["t_s"], schemas.encode(fields))
+    recorder.write(schemas.TRANSITION, 5.5, schemas.encode({"t_s": 5.5, "state": "safe", "previous": "active", "line": "stop"}))
+    recorder.close()
+
+
+@pytest.mark.parametrize("name", ["tables.npz", "tables"])
+def test_a_recording_becomes_tables(tmp_path: Path, name: str) -> None:
+    some_estimates(tmp_path / "a.mcap")
+    rows = export(open_recording(tmp_path / "a.mcap"), tmp_path / name)
+    assert rows == {"estimate": 20, "supervisor_transition": 1}
+    if name.endswith(".npz"):
+        with np.load(tmp_path / name) as found:
+            tip, flags, state = found["estimate.tip_m"], found["estimate.flags"], found["supervisor_transition.state"]
+    else:
+        parquet = pytest.importorskip("pyarrow.parquet")
+        table = parquet.read_table(tmp_path / name / "estimate.parquet")
+        assert table.schema.metadata[b"robot"] == b"test"
+        tip, flags = np.array(table["tip_m"].to_pylist()), table["flags"].to_numpy()
+        state = parquet.read_table(tmp_path / name / "supervisor_transition.parquet")["state"].to_pylist()
+    assert tip[:, 0] == pytest.approx([0.1 * k for k in range(20)], abs=0.0)
+    assert np.isnan(tip[:, 1]).all()
+    assert list(flags) == list(range(20))
+    assert list(state) == ["safe"]
+
+
+def test_the_recording_verb_says_what_a_file_holds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    some_estimates(tmp_path / "a.mcap")
+    assert main(["recording", "info", str(tmp_path / "a.mcap"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["messages"] == {"/estimate": 20, "/supervisor/transition": 1}
+    assert found["states"] == ["safe"] and found["seconds"] == pytest.approx(0.5) and found["truncated"] is None
+    assert main(["recording", "plot", str(tmp_path / "a.mcap"), "--out", "picture.gif"]) == 2
+    assert main(["recording", "export", str(tmp_path / "none.mcap")]) == 7
+
+
+def test_lists_of_changing_length_are_no_table(tmp_path: Path) -> None:
+    recorder = McapRecorder(tmp_path / "a.mcap", SimulatedClock(5.0, 10**18), {})
+    for k in range(2):
+        recorder.write(schemas.COMMAND, 5.0, schemas.encode({"t_s": 5.0, "value": [1.0] * (k + 1), "source": "x"}))
+    recorder.close()
+    with pytest.raises(RecordingError, match=r"/command: value: lists of \[1, 2\] values"):
+        export(open_recording(tmp_path / "a.mcap"), tmp_path / "x.npz")
