@@ -19,6 +19,8 @@ from sim.rig import SimulatedRobot
 from sim.run_plot import plot_run
 from sim.scenario import Outcome, Scenario
 from sim.trace import EstimateLog, TruthLog
+from sim.usb.summary import lines_of
+from sim.usb.words import board_ports, require_broker
 
 
 def simulate(args: argparse.Namespace, path: Path, spec: RobotSpec) -> int:
@@ -29,14 +31,16 @@ def simulate(args: argparse.Namespace, path: Path, spec: RobotSpec) -> int:
         signal.signal(number, _interrupt)  # SIGINT too: a shell's background job has been told to ignore it
     options = ("--no-realtime",) if args.no_realtime else ()
     truth = TruthLog()
+    ports = board_ports(spec, args.board)
+    require_broker(ports, args.broker)
     console.print(
         f"starting broker, {len(spec.struts)} strut boards, plant and daemon; everything is written to {folder}", highlight=False
     )
-    robot = SimulatedRobot(path, spec, folder, seed=args.seed, broker=args.broker, daemon_options=options)
+    robot = SimulatedRobot(path, spec, folder, seed=args.seed, broker=args.broker, daemon_options=options, boards=ports)
     scenario = None
     interrupted = False
     with robot, LiveTable(robot, console) as table:
-        scenario = Scenario(robot, truth, args.duration, table.poll)
+        scenario = Scenario(robot, truth, args.duration, lambda doing: _poll(robot, table, console, doing))
         try:
             outcome = scenario.play()
         except KeyboardInterrupt:
@@ -49,7 +53,11 @@ def simulate(args: argparse.Namespace, path: Path, spec: RobotSpec) -> int:
         picture = folder / "run.png"
         plot_run(spec, EstimateLog.read(robot.recording), truth, outcome, picture)
         summary["picture"] = str(picture)
+    if robot.in_loop is not None:
+        summary["in_loop"] = robot.in_loop.result
     _print(console, spec, summary)
+    if robot.in_loop is not None:
+        console.print("\n".join(f"  {line}" for line in lines_of(robot.in_loop)), highlight=False)
     if args.json:
         print(msgspec.json.encode(summary).decode())
     if interrupted:
@@ -59,6 +67,12 @@ def simulate(args: argparse.Namespace, path: Path, spec: RobotSpec) -> int:
 
 def _interrupt(number: int, frame: object) -> None:
     raise KeyboardInterrupt
+
+
+def _poll(robot: SimulatedRobot, table: LiveTable, console: Console, doing: str) -> None:
+    table.poll(doing)
+    for line in robot.in_loop.poll() if robot.in_loop is not None else ():
+        console.print(line, highlight=False)
 
 
 def judge(spec: RobotSpec, robot: SimulatedRobot, truth: TruthLog, outcome: Outcome, status: dict[str, Any]) -> dict[str, Any]:

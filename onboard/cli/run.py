@@ -33,6 +33,13 @@ def add(parser: argparse.ArgumentParser) -> Run:
     parser.add_argument("--passwords", type=Path, metavar="FILE", help="with --lan: lines of board:password, mode 0600")
     parser.add_argument("--port", action="append", default=[], metavar="BOARD=DEVICE", help="serial port of an actuator board")
     parser.add_argument(
+        "--board",
+        action="append",
+        default=[],
+        metavar="STRUT=PORT",
+        help="simulation only: a flashed board on USB that the plant feeds; may be repeated",
+    )
+    parser.add_argument(
         "--fed", action="append", default=[], metavar="STRUT", help="this strut's samples come from a simulation over USB"
     )
     parser.add_argument("--duration", type=float, metavar="S", help="end after this many seconds")
@@ -69,10 +76,10 @@ def run(args: argparse.Namespace) -> int:
 def _refuse_options_that_do_nothing(args: argparse.Namespace) -> None:
     """A recording or a password that was asked for and silently left out would be missed too late."""
     if args.hardware:
-        idle = {"--out": args.out, "--seed": args.seed}
+        idle = {"--out": args.out, "--seed": args.seed, "--board": args.board}
         hint = "belongs to a simulated run"
     else:
-        idle = {word: getattr(args, word[2:]) for word in ("--lan", "--passwords", "--port", "--record", "--postures")}
+        idle = {word: getattr(args, word[2:]) for word in ("--lan", "--passwords", "--port", "--record", "--postures", "--fed")}
         hint = "needs --hardware; a simulated run keeps recording and postures in its own folder (--out)"
     for word, given in idle.items():
         if given:

@@ -46,6 +46,12 @@ def board_ports(spec: RobotSpec, words: Sequence[str]) -> dict[str, str]:
     return ports
 
 
+def require_broker(ports: Mapping[str, str], url: str | None, how: str = "--broker URL") -> None:
+    """UsageError for real boards without a broker that they can reach."""
+    if ports and not url:
+        raise UsageError(f"--board needs the broker that the board was flashed for: {how}")
+
+
 @contextmanager
 def broker_for(
     spec: RobotSpec, url: str | None, lan: bool, passwords: Path | None, ports: Mapping[str, str]
@@ -55,10 +61,7 @@ def broker_for(
     A real board reaches no broker on this computer's loopback: with boards there must be a URL or --lan.
     """
     if not lan:
-        if ports and not url:
-            raise UsageError(
-                "--board needs the broker that the board was flashed for: --broker URL, or --lan --passwords FILE to run it here"
-            )
+        require_broker(ports, url, "--broker URL, or --lan --passwords FILE to run it here")
         yield url
         return
     if url:
