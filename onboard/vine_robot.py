@@ -99,6 +99,23 @@ class Camera(Section, frozen=True):
     spacing_m: Annotated[float, Meta(gt=0.0, le=0.5)]
 
 
+Span = Annotated[list[Annotated[float, Meta(ge=-100.0, le=100.0)]], Meta(min_length=2, max_length=2)]
+
+
+class Map(Section, frozen=True):
+    """The rectangle, seen from the base, in which obstacles are known; beyond it nobody plans."""
+
+    x_m: Span
+    y_m: Span
+    cell_m: Annotated[float, Meta(ge=0.001, le=0.1)]
+
+    @property
+    def cells(self) -> tuple[int, int]:
+        """Grid points (ny, nx)."""
+        ny, nx = (round((b - a) / self.cell_m) + 1 for a, b in (self.y_m, self.x_m))
+        return ny, nx
+
+
 class Model(Section, frozen=True):
     """The planner's dynamics; `sha256` pins one file, empty for none."""
 
@@ -131,6 +148,7 @@ class VineRobot(Section, frozen=True):
     body: Body
     actuators: Actuators
     camera: Camera
+    map: Map
     model: Model
     planner: Planner
 
@@ -217,6 +235,11 @@ def _check(spec: VineRobot) -> None:
         )
     if not (spec.low[1:] <= 0.0).all() or not (spec.high[1:] >= 0.0).all():
         raise ConfigError(file, "actuators", "base_heading and curvature must allow 0, where the robot starts")
+    for axis, (low_m, high_m) in (("x_m", spec.map.x_m), ("y_m", spec.map.y_m)):
+        if not low_m < 0.0 < high_m:
+            raise ConfigError(file, f"map.{axis}", f"is {[low_m, high_m]}: must reach from below to above 0, where the base is")
+    if spec.map.cells[0] > 1000 or spec.map.cells[1] > 1000:
+        raise ConfigError(file, "map.cell_m", f"gives {spec.map.cells} cells: at most 1000 a side")
     if spec.body.links % 2:
         raise ConfigError(file, "body.links", f"is {spec.body.links}: must be even: two links are one of the planner's model")
     if not np.isfinite(spec.stall_force_n):

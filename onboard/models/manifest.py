@@ -61,9 +61,9 @@ class Manifest(Section, frozen=True):
     chunk_steps: Annotated[int, Meta(ge=2, le=1000)]
     step_s: Annotated[float, Meta(gt=0.0, le=1.0)]
     world_rows: Annotated[int, Meta(ge=1, le=1000)]
-    motors: StrutMotors | None = None
     normalisation: dict[str, list[float]]
     parameters: Annotated[int, Meta(ge=1)]
+    motors: StrutMotors | None = None
 
     @property
     def horizon_s(self) -> float:
