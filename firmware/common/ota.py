@@ -69,6 +69,10 @@ class Updater(Updating):
             self._inbox.append((leaf, payload))
             self._arrived.set()
 
+    def wake(self) -> None:
+        """Look at once whether to go on."""
+        self._arrived.set()
+
     async def next(self, timeout_ms: int) -> "tuple[str, bytes] | None":
         """The next chunk or permit; None after `timeout_ms`. Refused when the robot has been armed."""
         if not self._inbox:

@@ -26,6 +26,9 @@ class Updating:
     def take(self, leaf: str, payload: bytes) -> None:
         """A message on ota/offer, ota/permit or ota/chunk."""
 
+    def wake(self) -> None:
+        """The robot has been armed."""
+
 
 class Upkeep:
     """One per board. `take` gets every message on LEAVES; `run` is one of the application's tasks."""
@@ -52,6 +55,8 @@ class Upkeep:
         if leaf == "armed":
             self._armed = payload == b"1"
             self._armed_at = received
+            if self._armed and self._updater is not None:
+                self._updater.wake()
         elif leaf == "ota/offer" and not payload:
             self.report(self._updater.state if self._updater else "idle")
         else:

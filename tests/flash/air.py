@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+import tempfile
 import threading
 import time
+import zlib
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,7 @@ import msgspec
 import paho.mqtt.client as paho
 
 from onboard.flash.flasher import image_for
-from onboard.flash.image import Image, firmware_folder
+from onboard.flash.image import firmware_folder
 from onboard.link.board_json import ConfigAck, decode_config_ack
 from onboard.link.endpoint import Endpoint
 from onboard.resources import robot_file
@@ -30,6 +33,7 @@ from sim.boards.launcher import VirtualBoard
 SPEC = load_robot(robot_file("manipulator"))
 PROCESSOR = "x64"  # virtual boards run compiled files on the computer's own
 OLD, NEW = "0.1.0", "0.9.9"
+_SCRATCH = tempfile.TemporaryDirectory(prefix="prestress-air-")
 
 
 @dataclass(frozen=True)
@@ -51,9 +55,9 @@ def strut_config(name: str, port: int) -> BoardConfig:
     return BoardConfig(name, board=SPEC.imu.board, prefix=SPEC.link.prefix, broker_port=port, keepalive_s=2)
 
 
-def install(board: VirtualBoard, public: bytes | None, image: Image | None = None) -> None:
+def install(board: VirtualBoard, public: bytes | None) -> None:
     """Make the board's flash what `prestress flash` leaves: compiled files in folder a, the public key in its settings."""
-    image = image or image_for(firmware_folder(), PROCESSOR)
+    image = image_for(snapshot(), PROCESSOR)
     for path in board.jail.rglob("*.py"):
         if "sim" not in path.relative_to(board.jail).parts:
             path.unlink()
@@ -71,16 +75,24 @@ def install(board: VirtualBoard, public: bytes | None, image: Image | None = Non
     own(board.jail)
 
 
-def firmware(folder: Path, version: str = NEW, changes: dict[str, str] | None = None) -> Path:
-    """The firmware with another version; `changes` maps a file to text that is put at its end."""
-    target = folder / f"firmware-{version}-{len(list(folder.glob('firmware-*')))}"
+@cache
+def snapshot() -> Path:
+    """The firmware as it is when the tests begin."""
+    target = Path(_SCRATCH.name) / "firmware"
     shutil.copytree(firmware_folder(), target, ignore=shutil.ignore_patterns(".*", "__pycache__"))
+    return target
+
+
+@cache
+def firmware(version: str = NEW, file: str = "strut/sensor.py", more: str = "NOTE = 1\n") -> Path:
+    """The firmware with another version, and `more` at the end of one file; made once, so that it is compiled once."""
+    target = Path(_SCRATCH.name) / f"{version}-{file.replace('/', '-')}-{zlib.crc32(more.encode())}"
+    shutil.copytree(snapshot(), target)
     identity = target / "common" / "identity.py"
     text = identity.read_text()
     start = text.index('VERSION = "')
     identity.write_text(f'{text[:start]}VERSION = "{version}"{text[text.index(chr(10), start) :]}')
-    for name, more in (changes or {"strut/sensor.py": f'NOTE = "{version}"\n'}).items():
-        (target / name).write_text((target / name).read_text() + "\n" + more)
+    (target / file).write_text((target / file).read_text() + "\n" + more)
     return target
 
 
@@ -174,9 +186,9 @@ class Talk:
         self.close()
 
 
-def offer_of(keys: Keys, source: Path, mpy: int, **changes: object) -> Update:
+def offer_of(keys: Keys, source: Path, runs_mpy: int, **changes: object) -> Update:
     """A signed update from `source`; `changes` alter its header before it is signed."""
-    made = make_update(image_for(source, PROCESSOR), SPEC.imu.board, "strut", mpy, keys.signer, 10)
+    made = make_update(image_for(source, PROCESSOR), SPEC.imu.board, "strut", runs_mpy, keys.signer, 10)
     if not changes:
         return made
     body = msgspec.json.encode(msgspec.structs.replace(made.header, **changes))

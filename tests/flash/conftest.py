@@ -57,9 +57,9 @@ def air(tmp_path: Path, air_port: int, monkeypatch: pytest.MonkeyPatch) -> Itera
         parent.chmod(parent.stat().st_mode | 0o711)
     made: list[VirtualBoard] = []
 
-    def make(name: str, public: bytes | None, **options: object) -> VirtualBoard:
+    def make(name: str, public: bytes | None) -> VirtualBoard:
         made.append(VirtualBoard(strut_config(name, air_port), tmp_path / "boards"))
-        install(made[-1], public, **options)  # type: ignore[arg-type]
+        install(made[-1], public)
         return made[-1]
 
     yield make

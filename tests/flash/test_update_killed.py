@@ -63,8 +63,8 @@ def points(total: int, count: int) -> list[int]:
 
 def killed_everywhere(board: VirtualBoard, folder: Path, port: int, keys: Keys, count: int, again: bool) -> dict[str, int]:
     """Cut the power at `count` changes of flash; how often the old and the new firmware were found."""
-    source = firmware(folder)
-    whole = {OLD: {path: data for path, data in _files(board.jail / "a").items()}}
+    source = firmware()
+    whole = {OLD: _files(board.jail / "a")}
     whole[NEW] = dict(image_for(source, PROCESSOR).modules)
     cut.fit(board)
     saved = folder / "saved"
