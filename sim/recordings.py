@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import csv
 import math
+import struct
+import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +26,11 @@ MIN_SECONDS = 2.0
 MAX_GAP_S = 0.5
 MAX_ACCELERATION_M_S2 = 16 * 9.80665
 MAX_RATE_RAD_S = math.radians(2000.0)
+CALIBRATED = 1.2  # calibration may lift values a little above a sensor's range
+MAX_SAMPLING_HZ = 100_000.0
+# What numpy's and scipy's readers raise for files that are no archives, cut off, corrupt, or hold something else.
+_UNREADABLE = (KeyError, ValueError, TypeError, IndexError, OSError, EOFError, NotImplementedError, MemoryError)
+_UNREADABLE += (zipfile.BadZipFile, zlib.error, struct.error)
 G_LOOKS_LIKE_ONE = (0.5, 2.0)  # median norm of accelerations that were given in g
 
 
@@ -79,6 +87,7 @@ def load_recording(path: Path) -> Recording:
 def _read_broad(path: Path) -> Recording:
     try:
         from scipy.io import loadmat
+        from scipy.io.matlab import MatReadError
     except ModuleNotFoundError as error:
         raise MissingExtraError("reading .mat files", "sim") from error
     try:
@@ -86,19 +95,30 @@ def _read_broad(path: Path) -> Recording:
         rate_hz = float(raw["sampling_rate"].squeeze())
         gyro, acceleration, truth = (np.asarray(raw[key], dtype=np.float64) for key in ("imu_gyr", "imu_acc", "opt_quat"))
         movement = np.asarray(raw["movement"]).ravel().astype(bool)
-    except (KeyError, ValueError, TypeError, OSError, NotImplementedError) as error:
+        t_s = _times(len(gyro), rate_hz)
+    except (*_UNREADABLE, MatReadError) as error:
         raise ConfigError(str(path), "", f"is not a BROAD trial: {error}") from error
-    return _checked(path, np.arange(len(gyro)) / rate_hz, acceleration, gyro, truth, movement)
+    return _checked(path, t_s, acceleration, gyro, truth, movement)
 
 
 def _read_excerpt(path: Path) -> Recording:
     try:
-        with np.load(path) as raw:
-            rate_hz, gyro, acceleration = float(raw["rate_hz"]), raw["gyro_rad_s"], raw["acceleration_m_s2"]
-            truth, movement = raw["truth_wxyz"].astype(np.float64), raw["movement"]
-    except (KeyError, ValueError, OSError) as error:
+        with path.open("rb") as file, np.load(file) as raw:
+            names = ("gyro_rad_s", "acceleration_m_s2", "truth_wxyz")
+            gyro, acceleration, truth = (np.asarray(raw[name].real, dtype=np.float64) for name in names)
+            movement = np.asarray(raw["movement"]).ravel().astype(bool)
+            t_s = _times(len(gyro), float(raw["rate_hz"]))
+    except _UNREADABLE as error:
         raise ConfigError(str(path), "", f"is not an excerpt: {error}") from error
-    return _checked(path, np.arange(len(gyro)) / rate_hz, acceleration.astype(float), gyro.astype(float), truth, movement)
+    return _checked(path, t_s, acceleration, gyro, truth, movement)
+
+
+def _times(count: int, rate_hz: float) -> Floats:
+    """Sample times (count,) [s] from 0; ValueError for a rate that no sensor has."""
+    if not 0.0 < rate_hz <= MAX_SAMPLING_HZ:
+        raise ValueError(f"a sampling rate of {rate_hz:g} Hz; it must be above 0 and at most {MAX_SAMPLING_HZ:g}")
+    times: Floats = np.arange(count) / rate_hz
+    return times
 
 
 def _read_csv(path: Path) -> Recording:
@@ -106,7 +126,10 @@ def _read_csv(path: Path) -> Recording:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(str(path), "", f"cannot be read as UTF-8: {error}") from error
-    rows = csv.reader(text.splitlines())
+    try:
+        rows = iter(list(csv.reader(text.splitlines())))
+    except csv.Error as error:
+        raise ConfigError(str(path), "", f"is not a CSV: {error}") from error
     header = [name.strip() for name in next(rows, [])]
     for name in MOTION:
         if name not in header:
@@ -166,10 +189,15 @@ def _checked(
         or rate.shape[1:] != (3,)
     ):
         raise ConfigError(str(path), "", "has columns of different lengths")
+    if len(t_s) < 2:
+        raise ConfigError(str(path), "", "holds no motion")
     if t_s[-1] < MIN_SECONDS:
         raise ConfigError(str(path), "", f"lasts {t_s[-1]:.2f} s; at least {MIN_SECONDS:.0f} s are needed")
     if not (np.isfinite(acceleration).all() and np.isfinite(rate).all()):
         raise ConfigError(str(path), "", "holds motion that is not a number")
+    for what, values, limit in (("acceleration", acceleration, MAX_ACCELERATION_M_S2), ("rate", rate, MAX_RATE_RAD_S)):
+        if np.abs(values).max() > CALIBRATED * limit:
+            raise ConfigError(str(path), what, f"reaches {np.abs(values).max():g}: no sensor goes beyond {limit:.1f}")
     norm = float(np.median(np.linalg.norm(acceleration, axis=1)))
     if G_LOOKS_LIKE_ONE[0] < norm < G_LOOKS_LIKE_ONE[1]:
         raise ConfigError(str(path), "columns ax ay az", f"have a median norm of {norm:.2f}: they seem to be in g, not in m/s^2")
@@ -180,7 +208,9 @@ def _up(path: Path, truth: Floats, count: int) -> Floats:
     """World z in sensor axes, from unit quaternions (count, 4), w first; rows that are not a number stay so."""
     if truth.shape != (count, 4):
         raise ConfigError(str(path), "", f"has truth of shape {truth.shape}, must be ({count}, 4)")
-    norm = np.linalg.norm(truth, axis=1)
+    with np.errstate(over="ignore"):
+        norm = np.linalg.norm(truth, axis=1)
+    norm[np.isinf(norm)] = np.finfo(float).max  # too large is wrong, not missing
     wrong = np.flatnonzero(np.isfinite(norm) & (np.abs(norm - 1.0) > 0.05))
     if len(wrong):
         raise ConfigError(str(path), f"sample {wrong[0] + 1}, columns qw qx qy qz", f"have norm {norm[wrong[0]]:.3f}, must be 1")

@@ -109,3 +109,54 @@ def test_resampling_keeps_the_whole_turn() -> None:
         whole = np.sum(steps * recording.rate_rad_s[1:], axis=0)
         assert np.sum(rate, axis=0) / rate_hz == pytest.approx(whole, abs=0.05)
         assert len(t_s) == len(acceleration) == pytest.approx(recording.duration_s * rate_hz, abs=2)
+
+
+def excerpt(tmp_path: Path, **wrong: object) -> Path:
+    parts: dict[str, object] = {
+        "rate_hz": 100.0,
+        "gyro_rad_s": np.zeros((300, 3)),
+        "acceleration_m_s2": np.tile([0.0, 0.0, 9.81], (300, 1)),
+        "truth_wxyz": np.tile([1.0, 0.0, 0.0, 0.0], (300, 1)),
+        "movement": np.ones(300, dtype=bool),
+    }
+    path = tmp_path / "excerpt.npz"
+    np.savez(path, **{**parts, **wrong})  # type: ignore[arg-type]
+    return path
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"rate_hz": 0.0}, "sampling rate"),
+        ({"rate_hz": np.nan}, "sampling rate"),
+        ({"rate_hz": np.array([100.0, 100.0])}, "not an excerpt"),
+        ({"gyro_rad_s": np.float64(1.0)}, "not an excerpt"),
+        ({"gyro_rad_s": np.array([["a"] * 3] * 300)}, "not an excerpt"),
+        ({"acceleration_m_s2": np.full((300, 3), 1e300)}, "no sensor goes beyond"),
+        ({"truth_wxyz": np.full((300, 4), 1e300)}, "must be 1"),
+        ({"gyro_rad_s": np.zeros((0, 3))}, "different lengths"),
+    ],
+)
+def test_excerpts_of_nonsense_are_refused(tmp_path: Path, wrong: dict[str, object], words: str) -> None:
+    assert load_recording(excerpt(tmp_path)).duration_s == pytest.approx(2.99)
+    with pytest.raises(ConfigError, match=words):
+        load_recording(excerpt(tmp_path, **wrong))
+
+
+@pytest.mark.parametrize("name", ["mine.npz", "mine.mat", "mine.csv"])
+@pytest.mark.parametrize("data", [b"", b"PK\x03\x04junk", bytes(range(256)) * 40, b"9" * 200_000])
+def test_files_of_rubbish_are_refused_by_name(tmp_path: Path, name: str, data: bytes) -> None:
+    path = tmp_path / name
+    path.write_bytes(data)
+    with pytest.raises(ConfigError) as caught:
+        load_recording(path)
+    assert str(path) in str(caught.value)
+
+
+def test_excerpts_cut_off_anywhere_are_refused(tmp_path: Path) -> None:
+    whole = excerpt(tmp_path).read_bytes()
+    path = tmp_path / "cut.npz"
+    for size in range(0, len(whole) - 1, 997):
+        path.write_bytes(whole[:size])
+        with pytest.raises(ConfigError):
+            load_recording(path)
