@@ -30,6 +30,7 @@ _UNITS = (
     "_pa_per_s",
     "_n_per_m",
     "_n_s_per_m",
+    "_n_m_s_per_rad",
 )
 
 

@@ -34,6 +34,7 @@ class SensorFlag(IntFlag):
     INCONSISTENT = 64  # the estimator's residuals single this strut out
     MISSING = 128  # never heard of
     SETTLING = 256  # its gyro's bias is not known yet: it must be kept still
+    UNSYNCHRONISED = 512  # its board's clock is not known yet: the samples may be older than they seem
 
 
 class EstimateFlag(IntFlag):
@@ -139,7 +140,10 @@ class Setpoints:
 
 @dataclass(frozen=True, slots=True)
 class BoardReport:
-    """An actuator board's telemetry in host time and SI units. measured (n,): pressures [Pa] of its channels."""
+    """An actuator board's telemetry in host time and SI units. measured (n,): pressures [Pa] of its channels.
+
+    ready: the host may arm it: the right board, configured, its clock known.
+    """
 
     board: str
     t_s: float
@@ -152,6 +156,7 @@ class BoardReport:
     last_sequence: int
     measured: Floats
     refused: dict[str, int] = field(default_factory=dict)
+    ready: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,6 +121,10 @@ class Safety(Section, frozen=True):
     max_tilt_deg: Annotated[float, _number(0, 180, "largest tilt of the tip", above=True)]
     degraded_limit_s: Annotated[float, _number(0, 600, "time in the degraded state before the safe state", above=True)]
     board_silence_ms: Annotated[int, _number(5, 60_000, "an actuator board not heard for this long is silent")]
+    degraded_budget_s: Annotated[
+        float, _number(0, 3600, "time degraded within the window below, all times together, before the safe state", above=True)
+    ] = 15.0
+    degraded_window_s: Annotated[float, _number(1, 3600, "what degraded_budget_s is counted over, since arming")] = 60.0
 
 
 class RobotSpec(Section, frozen=True):
@@ -259,6 +263,13 @@ def _check(spec: RobotSpec) -> None:
         raise ConfigError(file, "imu.mounting_wxyz", f"has norm {norm**0.5:.4f}, must be a unit quaternion")
     if re.search(r"//|^/|/$", spec.link.prefix):
         raise ConfigError(file, "link.prefix", f"is {spec.link.prefix!r}: no leading, trailing or double slash")
+    safety = spec.safety
+    if safety.degraded_budget_s >= safety.degraded_window_s:
+        raise ConfigError(
+            file,
+            "safety.degraded_budget_s",
+            f"is {safety.degraded_budget_s:g}: must be less than degraded_window_s = {safety.degraded_window_s:g}",
+        )
     _check_actuators(spec)
 
 

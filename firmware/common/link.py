@@ -44,6 +44,7 @@ class Link:
         self._asked = 0
         self._heard = 0
         self.online = False
+        self._birth_due = False
         self.sessions = 0
         self.said = ""  # last on the console: online, or why the last session ended or could not start
 
@@ -80,8 +81,9 @@ class Link:
         return sent
 
     def announce(self) -> bool:
-        """Publish the birth message, retained."""
-        return self.publish("state", json.dumps(self.birth()).encode(), True, 1)
+        """Publish the birth message, retained; again from the next turn on when there is no room now."""
+        self._birth_due = not self.publish("state", json.dumps(self.birth()).encode(), True, 1)
+        return not self._birth_due
 
     async def run(self) -> None:
         """For ever: connect, serve, and start again."""
@@ -162,6 +164,8 @@ class Link:
         pinged = ticks.now()
         while True:
             await self._turn(connection, 5 if connection.pending else 100)
+            if self._birth_due:
+                self.announce()
             now = ticks.now()
             if ticks.diff(now, self._heard) > self._keepalive_ms * 1000:
                 raise ConnectionLost("broker is silent")

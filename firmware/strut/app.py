@@ -37,6 +37,9 @@ class StrutLink(Link):
     def on_message(self, leaf: str, payload: bytes, retained: bool, received: int) -> None:
         if leaf == "cfg" and payload:
             self.app.configure(payload)
+        elif leaf == "hello":
+            if not retained:
+                self.announce()
         elif leaf in LEAVES:
             self.app.upkeep.take(leaf, payload, retained, received)
 
@@ -99,7 +102,7 @@ class Strut:
         self.sampler.app = self
         self.link = StrutLink(
             identity,
-            ["cfg", "sync/req"] + LEAVES,
+            ["cfg", "sync/req", "hello"] + LEAVES,
             board.NODELAY,
             board.POWER_SAVE_OFF,
         )

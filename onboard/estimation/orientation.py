@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from onboard.robot import RobotSpec
 
 FUTURE_S = 0.25  # a sample this far ahead of its own arrival carries a broken time stamp
+BOARD_FLAGS = SensorFlag.BUS_ERROR | SensorFlag.SATURATED | SensorFlag.UNSYNCHRONISED  # of a batch, kept until the next
 RECENT_S = 0.5  # how long an incident stays on a strut's flags
 FREE_FALL_FLAG_S = 0.1
 REST_LEAN_RAD = math.radians(4.0)  # from the rest pose: more than sensors' mounting and friction's hysteresis explain
@@ -107,7 +108,10 @@ class VqfOrientation:
             self.refused["duplicate"][strut] += k
             return
         self._sequence[strut] = batch.sequence
-        self._board_flags[strut] = int(batch.flags & (SensorFlag.BUS_ERROR | SensorFlag.SATURATED))
+        guessed = self._board_flags[strut] & int(SensorFlag.UNSYNCHRONISED)
+        if guessed and not batch.flags & SensorFlag.UNSYNCHRONISED and k and math.isfinite(batch.t_s[0]):
+            unit.retime(float(batch.t_s[0]))  # times guessed from arrivals were too new
+        self._board_flags[strut] = int(batch.flags & BOARD_FLAGS)
         times = batch.t_s.tolist()
         acceleration = np.ascontiguousarray(batch.acceleration_m_s2, dtype=np.float64)
         rate = np.ascontiguousarray(batch.rate_rad_s, dtype=np.float64)
@@ -170,7 +174,7 @@ class VqfOrientation:
         carried = (RATE_ERROR * speed * ahead) ** 2
         azimuth = np.array([unit.azimuth_var for unit in filters])
         flags = self._flags(t_s, age)
-        bad = int(SensorFlag.STALE | SensorFlag.FROZEN | SensorFlag.MISSING)
+        bad = int(SensorFlag.STALE | SensorFlag.FROZEN | SensorFlag.MISSING | SensorFlag.UNSYNCHRONISED)
         return StrutObservations(
             t_s=t_s,
             direction=frozen(direction),

@@ -89,6 +89,10 @@ class StrutFilter:
     def reboot(self, t_s: float) -> None:
         """The board started anew: its clock is another, its samples may have jumped; orientation and bias are kept."""
         self.azimuth_var = min(UNKNOWN_VAR, self.azimuth_var + self._settings.gap_azimuth_var)
+        self.retime(t_s)
+
+    def retime(self, t_s: float) -> None:
+        """The next sample's time is `t_s`, even if earlier ones seemed newer: only now is the board's clock known."""
         if t_s <= self.t_s:
             self.t_s = t_s - self._settings.nominal_dt_s
 

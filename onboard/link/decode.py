@@ -86,7 +86,9 @@ class Decoder:
             else:
                 raise WireError(f"unknown kind of message {kind!r}")
         except WireError as error:
-            self._refuse(strut, "malformed", str(error))
+            # Data come again by themselves; a birth that cannot be read is for people.
+            self._refuse(strut, "malformed", str(error) if kind == "state" else "")
+            self._streams[strut].birth_wanted |= kind == "state"
         except NotANumberError as error:
             self._streams[strut].distrust()
             self._refuse(strut, "not_finite", str(error))
@@ -103,6 +105,7 @@ class Decoder:
         name = self._spec.struts[strut]
         stream = self._streams[strut]
         if birth.name != name:
+            stream.birth_wanted = True  # the right board's answer says that all is well again
             self._refuse(strut, "foreign", f"a board that calls itself {birth.name!a} writes on the topics of {name}")
         elif not birth.online:
             if birth.boot_id == stream.boot_id:
@@ -151,6 +154,20 @@ class Decoder:
         waiting = stream.boot_id is not None and not stream.time.synchronised
         return min(FAST_SYNC_S, self._sync_period_s) if waiting else self._sync_period_s
 
+    def birth_wanted(self, strut: int) -> bool:
+        """True while a board sends what cannot be read without a birth message that has not come."""
+        return self._streams[strut].birth_wanted
+
+    def problems(self) -> dict[str, str]:
+        """What a person must see to, by strut; without those that have no problem."""
+        found = {name: self._problem(strut) for strut, name in enumerate(self._spec.struts)}
+        return {name: problem for name, problem in found.items() if problem}
+
+    def _problem(self, strut: int) -> str:
+        if self._streams[strut].two_boards:
+            return f"two boards send under the name {self._spec.struts[strut]}: give one of them another name"
+        return self._problems[strut]
+
     @property
     def refused_total(self) -> int:
         """Packets and messages refused since the start, all struts and reasons together."""
@@ -163,9 +180,7 @@ class Decoder:
 
     def status(self, strut: int) -> StrutStatus:
         """All that is known of one strut's board."""
-        stream, name, problem = self._streams[strut], self._spec.struts[strut], self._problems[strut]
-        if stream.two_boards:
-            problem = f"two boards send under the name {name}: give one of them another name"
+        stream, name = self._streams[strut], self._spec.struts[strut]
         return StrutStatus(
             name,
             self._online[strut],
@@ -178,7 +193,7 @@ class Decoder:
             stream.samples,
             stream.lost,
             dict(self._refused[strut] + stream.refused),
-            problem,
+            self._problem(strut),
             self._births[strut],
             self._health[strut],
             self._acks[strut],

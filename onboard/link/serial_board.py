@@ -5,6 +5,7 @@ from __future__ import annotations
 import binascii
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 import msgspec
 import numpy as np
@@ -171,6 +172,8 @@ class SerialBoard:
         self._acknowledged = False
         self._greet_s = -np.inf
         self.time.restart()
+        if self.report is not None:  # until a new one comes, nobody shall arm on the word of the old
+            self.report = replace(self.report, ready=False)
 
     def _frame(self, frame: SerialFrame, received_s: float) -> None:
         if self._tap is not None:
@@ -268,4 +271,5 @@ class SerialBoard:
             last_sequence=frame.last_command_sequence,
             measured=frozen(pressures * self.birth.unit_pa),
             refused=self._refused,
+            ready=self.ready,
         )

@@ -18,6 +18,7 @@ import aiomqtt
 
 from onboard.clock import Clock, wait_s
 from onboard.errors import LinkError
+from onboard.link.birth_requests import BirthRequests
 from onboard.link.board_json import StrutConfig, encode_config
 from onboard.link.clock_sync import SyncSchedule
 from onboard.link.endpoint import Endpoint
@@ -39,10 +40,13 @@ OnPacket = Callable[[int, str, bytes, float], None]
 
 
 class SyncPace(Protocol):
-    """Who knows how well each board's clock is known: link/decode.py's Decoder."""
+    """Who knows what is lacking of each board: link/decode.py's Decoder."""
 
     def sync_interval_s(self, strut: int) -> float:
         """How long to wait before the next exchange with a board [s]."""
+
+    def birth_wanted(self, strut: int) -> bool:
+        """Whether the board sends what cannot be read without its birth message."""
 
 
 class Session:
@@ -68,6 +72,7 @@ class Session:
         self._tls = endpoint.tls_context()
         self._inbox = Inbox(clock, spec.link.queue)
         self._schedule = SyncSchedule(len(spec.struts), spec.link.sync_period_ms / 1000.0)
+        self._birth_requests = BirthRequests(len(spec.struts))
         self._configs: dict[str, bytes] = {}
         self._config_due: set[str] = set()
         self._armed_due_s = 0.0
@@ -171,7 +176,7 @@ class Session:
             self._on_packet(strut, kind, arrival.payload, arrival.received_s)
 
     async def _talk(self, client: aiomqtt.Client) -> None:
-        """Send configurations and clock requests; notice a broker that has gone silent."""
+        """Send configurations, clock and birth requests; notice a broker that has gone silent."""
         silent = 0
         while not _cancelled():
             for topic in sorted(self._config_due):
@@ -180,6 +185,8 @@ class Session:
             for strut in self._schedule.due(self._clock.now_s(), self._pace.sync_interval_s):
                 stamp = encode_sync_request(round(self._clock.now_s() * 1e9))
                 await client.publish(self._topics.of(self._spec.struts[strut], "sync/req"), stamp)
+            for strut in self._birth_requests.due(self._clock.now_s(), self._pace.birth_wanted):
+                await client.publish(self._topics.of(self._spec.struts[strut], "hello"), b"")
             await self._tell_armed(client)
             heard_s = self._inbox.last_live_s
             quiet = heard_s is not None and self._clock.now_s() - heard_s > self._spec.link.keepalive_s

@@ -35,6 +35,7 @@ class StrutStream:
         self.boot_id: int | None = None
         self.boots = 0
         self.two_boards = False
+        self.birth_wanted = False  # its data cannot be read: the birth of this boot or configuration has not come
         self.packets = self.samples = self.lost = 0
         self.newest_s = float("-inf")
         self.refused: Counter[str] = Counter()
@@ -61,6 +62,7 @@ class StrutStream:
             self._next_sequence = None
             self.time.restart()
         self._birth = birth
+        self.birth_wanted = False
 
     def _watch_for_a_twin(self, boot_id: int, received_s: float) -> None:
         """Frames of an earlier boot that go on and on come from a second board of this name."""
@@ -74,6 +76,7 @@ class StrutStream:
     def distrust(self) -> None:
         """The board's newest birth is useless: accept nothing until a good one comes."""
         self._birth = None
+        self.birth_wanted = True
 
     def sync(self, response: SyncResponse, received_s: float) -> None:
         """Take a clock exchange of the present boot; others are refused."""
@@ -88,6 +91,8 @@ class StrutStream:
         self._watch_for_a_twin(frame.boot_id, received_s)
         if birth is None or frame.boot_id != birth.boot_id or frame.config_generation != birth.config_generation & 0xFF:
             self._refuse("unborn")
+            # What an earlier boot sent may still be on its way; no birth would make it readable.
+            self.birth_wanted = self.birth_wanted or frame.boot_id not in self._earlier_boots
             return None
         elapsed_us: list[int] = frame.elapsed_us.tolist()
         count = len(elapsed_us)
@@ -127,6 +132,8 @@ class StrutStream:
             flags |= SensorFlag.SATURATED
         if frame.flags & _BOARD_TROUBLE:
             flags |= SensorFlag.BUS_ERROR
+        if not self.time.synchronised:
+            flags |= SensorFlag.UNSYNCHRONISED
         acceleration: Floats = motion[:, :3] * np.float64(birth.accel_scale)
         rate: Floats = motion[:, 3:] * np.float64(birth.gyro_scale)
         acceleration.flags.writeable = rate.flags.writeable = False  # fresh arrays: no copy is needed to freeze them

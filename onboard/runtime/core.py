@@ -127,6 +127,8 @@ class Core:
             estimate=self.estimate,
             reports=tuple(self._reported.values()),
             epoch=self.supervisor.epoch,
+            degraded_s=self.supervisor.degraded_s(max(self._judged_s, t_s)),
+            problems=self.decoder.problems(),
             issued_pa=self.governor.issued if self.governor else None,
             not_finite=self.governor.not_finite if self.governor else False,
             ticks=totals.ticks,

@@ -208,10 +208,13 @@ class Daemon:
 
 
 class _Pace:
-    """The session asks the present core's decoder how well clocks are known."""
+    """The session asks the present core's decoder what is lacking of each board."""
 
     def __init__(self, daemon: Daemon) -> None:
         self._daemon = daemon
 
     def sync_interval_s(self, strut: int) -> float:
         return self._daemon.core.decoder.sync_interval_s(strut)
+
+    def birth_wanted(self, strut: int) -> bool:
+        return self._daemon.core.decoder.birth_wanted(strut)

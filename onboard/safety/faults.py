@@ -18,6 +18,8 @@ class Fault(StrEnum):
     STRUT_INCONSISTENT = "strut_inconsistent"
     STRUT_BUS_ERROR = "strut_bus_error"
     STRUT_SETTLING = "strut_settling"
+    STRUT_UNSYNCHRONISED = "strut_unsynchronised"
+    STRUT_PROBLEM = "strut_problem"
     FREE_FALL = "free_fall"
     RING_WARPED = "ring_warped"
     TILT_LIMIT = "tilt_limit"
@@ -31,6 +33,7 @@ class Fault(StrEnum):
     PRESSURE_NOT_FOLLOWING = "pressure_not_following"
     ARMING_FAILED = "arming_failed"
     DEGRADED_TOO_LONG = "degraded_too_long"
+    DEGRADED_OFTEN = "degraded_often"
     LOOP_OVERLOAD = "loop_overload"
     LINK_DOWN = "link_down"
     PACKETS_REFUSED = "packets_refused"
@@ -48,6 +51,8 @@ LINES: dict[Fault, str] = {
     Fault.STRUT_INCONSISTENT: "a strut contradicts its neighbours (turned or swapped sensor?); it is left out",
     Fault.STRUT_BUS_ERROR: "a strut's board reports errors on its sensor bus",
     Fault.STRUT_SETTLING: "a strut's gyro bias is not known yet; the robot must stand still for a few seconds",
+    Fault.STRUT_UNSYNCHRONISED: "a strut's clock is not known; what it sends may be older than it seems and is left out",
+    Fault.STRUT_PROBLEM: "a strut's board has a problem that a person must see to",
     Fault.FREE_FALL: "struts feel no gravity; inclination comes from gyros alone",
     Fault.RING_WARPED: "a ring is not flat; pose and lengths are less exact than usual",
     Fault.TILT_LIMIT: "the tip is tilted beyond the robot's limit",
@@ -61,6 +66,7 @@ LINES: dict[Fault, str] = {
     Fault.PRESSURE_NOT_FOLLOWING: "a measured pressure does not follow its set-point",
     Fault.ARMING_FAILED: "not every actuator board confirmed arming in time",
     Fault.DEGRADED_TOO_LONG: "the degraded state lasted longer than the robot's file allows",
+    Fault.DEGRADED_OFTEN: "the degraded state came back too often for the robot's file",
     Fault.LOOP_OVERLOAD: "the control loops miss too many of their ticks",
     Fault.LINK_DOWN: "the broker cannot be reached",
     Fault.PACKETS_REFUSED: "packets are refused (wrong version, damaged, repeated or out of time)",

@@ -15,7 +15,15 @@ from onboard.safety.table import Condition
 OVERLOAD_WINDOW_S = 1.0
 OVERLOAD_SHARE = 0.2  # of the ticks in a window that may be missed
 REFUSED_PER_S = 20.0  # refused packets a second that are worth a warning
-_UNUSABLE = SensorFlag.STALE | SensorFlag.FROZEN | SensorFlag.NOT_FINITE | SensorFlag.MISSING | SensorFlag.INCONSISTENT
+SHOWN = 6  # struts named in a line
+_UNUSABLE = (
+    SensorFlag.STALE
+    | SensorFlag.FROZEN
+    | SensorFlag.NOT_FINITE
+    | SensorFlag.MISSING
+    | SensorFlag.INCONSISTENT
+    | SensorFlag.UNSYNCHRONISED
+)
 _STRUT_BITS: tuple[tuple[SensorFlag, Condition], ...] = (
     (SensorFlag.STALE | SensorFlag.MISSING | SensorFlag.NOT_FINITE, Condition.STRUT_MISSING),
     (SensorFlag.FROZEN, Condition.STRUT_FROZEN),
@@ -23,6 +31,7 @@ _STRUT_BITS: tuple[tuple[SensorFlag, Condition], ...] = (
     (SensorFlag.INCONSISTENT, Condition.STRUT_INCONSISTENT),
     (SensorFlag.BUS_ERROR, Condition.STRUT_BUS_ERROR),
     (SensorFlag.SETTLING, Condition.STRUT_SETTLING),
+    (SensorFlag.UNSYNCHRONISED, Condition.STRUT_UNSYNCHRONISED),
 )
 
 
@@ -32,13 +41,16 @@ class Inputs:
 
     estimate: the newest, or None before the first. issued_pa (C,): the governor's last set-points, None while nothing is sent.
     not_finite: the newest set-points were refused as not finite. overruns, ticks: totals of all control loops.
-    packets_refused: total. epoch: the supervisor's present arm epoch.
+    packets_refused: total. epoch: the supervisor's present arm epoch. degraded_s: time degraded within the robot file's window.
+    problems: by strut, what a person must see to; without struts that have none.
     """
 
     t_s: float
     estimate: PoseEstimate | None
     reports: Sequence[BoardReport] = ()
     epoch: int = 0
+    degraded_s: float = 0.0
+    problems: Mapping[str, str] = field(default_factory=dict)
     issued_pa: Floats | None = None
     not_finite: bool = False
     ticks: int = 0
@@ -82,6 +94,9 @@ class ConditionMonitor:
         bits = self._estimate(inputs) | self._struts(inputs) | self._boards(inputs) | self._rates(inputs)
         bits |= self._say(inputs.not_finite, Condition.NOT_A_NUMBER, "set-points refused")
         bits |= self._say(inputs.link_down, Condition.LINK_DOWN, "")
+        limits = self._spec.safety
+        often = f"{inputs.degraded_s:.1f} s of the last {limits.degraded_window_s:g} s"
+        bits |= self._say(inputs.degraded_s > limits.degraded_budget_s, Condition.DEGRADED_OFTEN, often)
         bits |= self._say(inputs.recorder_failed, Condition.RECORDER_FAILED, "")
         return bits
 
@@ -113,9 +128,11 @@ class ConditionMonitor:
         return bits | self._say(tilt_deg > limits.max_tilt_deg, Condition.TILT_LIMIT, f"{tilt_deg:.0f} degrees")
 
     def _struts(self, inputs: Inputs) -> Condition:
+        told = "; ".join(f"{strut}: {problem}" for strut, problem in list(inputs.problems.items())[:SHOWN])
+        bits = self._say(bool(told), Condition.STRUT_PROBLEM, told)
         if inputs.estimate is None:
-            return Condition.NONE
-        flags, bits = inputs.estimate.strut_flags, Condition.NONE
+            return bits
+        flags = inputs.estimate.strut_flags
         for mask, bit in _STRUT_BITS:
             bad = np.flatnonzero(flags & int(mask))
             if bad.size:
@@ -144,7 +161,7 @@ class ConditionMonitor:
             fault = BoardFault(report.fault)
             unconfigured = bool(fault & (BoardFault.UNCONFIGURED | BoardFault.CONFIG_UNREADABLE))
             broken = bool(fault & (BoardFault.OUTPUT | BoardFault.MEASUREMENT))
-            ready &= not unconfigured and not broken
+            ready &= report.ready and not unconfigured and not broken
             armed &= report.armed and not report.latched and report.epoch == inputs.epoch
             bits |= self._say(unconfigured, Condition.BOARD_UNCONFIGURED, board.id)
             bits |= self._say(broken, Condition.BOARD_OUTPUT, board.id)
@@ -178,5 +195,5 @@ class ConditionMonitor:
         return bits | self._say(refused_hz > REFUSED_PER_S, Condition.PACKETS_REFUSED, f"{refused_hz:.0f} a second")
 
     def _names(self, struts: Ints) -> str:
-        shown = [self._spec.struts[int(k)] for k in struts[:6]]
-        return ", ".join(shown) + (" ..." if len(struts) > 6 else "")
+        shown = [self._spec.struts[int(k)] for k in struts[:SHOWN]]
+        return ", ".join(shown) + (" ..." if len(struts) > SHOWN else "")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from onboard.errors import SafetyError
 from onboard.robot import RobotSpec
+from onboard.safety.degraded_time import DegradedTime
 from onboard.safety.faults import Fault, line
 from onboard.safety.table import FAULT_OF, GOOD, REQUESTS, ROWS, Condition, Event, Hold, Row, State, hold_times_s
 
@@ -63,6 +64,7 @@ class Supervisor:
         self._requests = {(row.state, row.event): row for row in REQUESTS}
         self._since: dict[int, float] = {}  # row number -> when its bits were last continuously as it wants them
         self._last_s = -math.inf
+        self._degraded = DegradedTime(spec.safety.degraded_window_s)
         self._noticed: dict[Condition, float] = {}
         self._notices: list[Notice] = []
 
@@ -96,7 +98,9 @@ class Supervisor:
             raise SafetyError(f"{event.value} is refused: " + "; ".join(reasons))
         lacking = row.require & ~self.conditions
         if lacking & Condition.BOARDS_READY:
-            raise SafetyError(f"{event.value} is refused: not every actuator board has reported yet")
+            raise SafetyError(
+                f"{event.value} is refused: not every actuator board is ready yet (heard, configured, its clock known)"
+            )
         if lacking:
             raise SafetyError(f"{event.value} is refused: the actuator boards are not armed")
         if event is Event.ARM:
@@ -106,6 +110,10 @@ class Supervisor:
     def heed_epoch(self, epoch: int) -> None:
         """A board reports `epoch`: the next arm epoch will be greater, even if this computer's clock was set back."""
         self.epoch = max(self.epoch, epoch % EPOCH_MODULUS) if self.state is State.DISARMED else self.epoch
+
+    def degraded_s(self, t_s: float) -> float:
+        """Time spent degraded within the robot file's `safety.degraded_window_s` before `t_s`, since the last arming [s]."""
+        return self._degraded.spent_s(t_s)
 
     def notices(self) -> list[Notice]:
         """Warnings since the last call, oldest first."""
@@ -130,6 +138,12 @@ class Supervisor:
 
     def _go(self, t_s: float, target: State, fault: Fault | None, detail: str, event: Event | None = None) -> Transition:
         source, self.state = self.state, target
+        if target is State.DEGRADED:
+            self._degraded.enter(t_s)
+        elif source is State.DEGRADED:
+            self._degraded.leave(t_s)
+        elif target is State.ARMING:
+            self._degraded.forget()
         self._since = {
             number: t_s for number, row in self._rows[target] if row.hold is not Hold.NONE and row.met(self.conditions)
         }

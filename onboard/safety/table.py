@@ -36,7 +36,7 @@ class Condition(IntFlag):
     """Condition bits, set by safety/monitor.py once a tick. READY and ARMED are good news, all others trouble."""
 
     NONE = 0
-    BOARDS_READY = 1 << 0  # every board reports and is configured
+    BOARDS_READY = 1 << 0  # every board reports, is configured, and its clock is known
     BOARDS_ARMED = 1 << 1  # every board reports itself armed under the present epoch
     ESTIMATE_OLD = 1 << 2
     ESTIMATE_UNCERTAIN = 1 << 3
@@ -62,6 +62,9 @@ class Condition(IntFlag):
     PACKETS_REFUSED = 1 << 23
     RECORDER_FAILED = 1 << 24
     STRUT_SETTLING = 1 << 25
+    STRUT_UNSYNCHRONISED = 1 << 26
+    STRUT_PROBLEM = 1 << 27
+    DEGRADED_OFTEN = 1 << 28  # more time degraded within the window than the robot's file allows
 
 
 GOOD = Condition.BOARDS_READY | Condition.BOARDS_ARMED
@@ -79,6 +82,7 @@ DEGRADING = (
 
 BLOCKS_ARMING = (
     Condition.STRUT_SETTLING
+    | Condition.STRUT_UNSYNCHRONISED
     | Condition.ESTIMATE_OLD
     | Condition.ESTIMATE_LOST
     | Condition.MODULE_MISSING
@@ -173,6 +177,7 @@ ROWS: tuple[Row, ...] = (
     Row(State.ARMING, State.ACTIVE, None, all_of=GOOD, none_of=DEGRADING | BLOCKS_ARMING),
     Row(State.ARMING, State.SAFE, Fault.ARMING_FAILED, hold=Hold.ARMING),
     *(Row(State.ACTIVE, State.DEGRADED, FAULT_OF[bit], any_of=bit) for bit in _DEGRADING_BITS),
+    Row(State.DEGRADED, State.SAFE, Fault.DEGRADED_OFTEN, any_of=Condition.DEGRADED_OFTEN),
     Row(State.DEGRADED, State.ACTIVE, None, none_of=DEGRADING | Condition.NOT_A_NUMBER, hold=Hold.RECOVERY),
     Row(State.DEGRADED, State.SAFE, Fault.DEGRADED_TOO_LONG, hold=Hold.DEGRADED),
 )

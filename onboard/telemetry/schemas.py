@@ -91,6 +91,7 @@ def report(r: BoardReport) -> bytes:
             "last_sequence": r.last_sequence,
             "measured": r.measured.tolist(),
             "refused": r.refused,
+            "ready": r.ready,
         }
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -50,8 +50,11 @@ class Chain:
         self.batches: dict[int, list[ImuBatch]] = {strut: [] for strut in range(STRUTS)}
         self.session = Session(spec, broker.endpoint, clock, self._packet, self.decoder)
         self.extra: list[VirtualBoard] = []
+        self.lose: Callable[[int, str, bytes], bool] = lambda *_: False
 
     def _packet(self, strut: int, kind: str, payload: bytes, received_s: float) -> None:
+        if self.lose(strut, kind, payload):
+            return
         batch = self.decoder.packet(strut, kind, payload, received_s)
         if batch is not None:
             self.batches[strut].append(batch)
@@ -195,6 +198,24 @@ def test_a_configuration_that_is_refused_is_said_and_changes_nothing(broker: Emb
             assert status.ack is not None and not status.ack.ok and "accel_range_g" in status.problem
             link.forget()
             await until(lambda: link.fresh(10), 20.0)
+
+    asyncio.run(scenario())
+
+
+def test_a_birth_that_got_lost_after_a_change_of_configuration_is_asked_for_and_comes(
+    broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        async with chain(broker, tmp_path) as link:
+            lost: list[bytes] = []
+            link.lose = lambda strut, kind, payload: (strut, kind) == (0, "state") and not lost and not lost.append(payload)
+            link.session.configure(0, StrutConfig(generation=5, batch=4))  # other ranges would bring a second birth
+            await until(lambda: bool(lost) and link.decoder.birth_wanted(0), 20.0)
+            link.forget()
+            await until(lambda: link.fresh(10), 20.0)
+            status = link.decoder.status(0)
+            assert status.birth is not None and status.birth.config_generation == 5
+            assert status.boots == 1 and not link.decoder.birth_wanted(0)
 
     asyncio.run(scenario())
 

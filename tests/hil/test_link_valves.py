@@ -272,7 +272,12 @@ def test_a_board_that_restarts_comes_back_disarmed_and_is_set_up_again(boards: B
             arm.sink.arm(next(_epochs))
             await arm.hold(300_000.0, 0.3)
             await asyncio.to_thread(boards["valve1"].restart)
-            await until(lambda: arm.ready() and arm.sink.reports()[1].boot_id != before, 15.0)
+            await until(lambda: not arm.sink.reports()[1].ready, 5.0)
+            await until(lambda: arm.sink.reports()[1].boot_id != before, 15.0)
+            while not arm.ready():  # its clock is not known yet: nobody may arm on what it reports
+                assert not arm.sink.reports()[1].ready
+                await asyncio.sleep(0.002)
+            await until(lambda: arm.sink.reports()[1].ready, 1.0)
             assert arm.states()[1] == (False, False)
             assert boards["valve1"].valves.outputs() == pytest.approx([200_000.0] * 8, abs=150.0)
 

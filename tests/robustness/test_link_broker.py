@@ -190,6 +190,29 @@ def test_boards_are_asked_for_their_clocks(broker: EmbeddedBroker) -> None:
     asyncio.run(scenario())
 
 
+def test_a_strut_whose_birth_was_lost_is_asked_for_it(broker: EmbeddedBroker) -> None:
+    async def scenario() -> None:
+        spec, clock = robot(), NoWallClock()
+        decoder, board, client = Decoder(spec), Board(boot_id=9), Client(broker.port)
+        client.subscribe("prestress/manipulator/v1/+/hello")
+        link = Session(spec, broker.endpoint, clock, lambda *packet: [decoder.packet(*packet)].clear(), decoder)
+        task = asyncio.create_task(link.run())
+        await until(lambda: link.connected)
+        client.publish(topic(4, "imu"), board.imu(clock.now_s()))
+        await until(lambda: decoder.birth_wanted(4))
+        await until(lambda: bool(client.received), 5.0)
+        assert [(name, payload, retained) for name, payload, retained in client.received] == [(topic(4, "hello"), b"", False)]
+        client.publish(topic(4, "state"), birth(4, 9), 1, retain=True)
+        await until(lambda: not decoder.birth_wanted(4))
+        await asyncio.sleep(1.5)
+        assert len(client.received) == 1
+        client.close()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(scenario())
+
+
 def test_a_blocked_event_loop_gets_the_newest_and_says_what_it_lost(broker: EmbeddedBroker) -> None:
     async def scenario() -> None:
         async with session(broker, robot(queue=100)) as (link, packets):

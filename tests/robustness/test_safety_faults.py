@@ -121,6 +121,7 @@ class Arm:
                 estimate=self.estimate,
                 reports=self.sink.reports(),
                 epoch=self.supervisor.epoch,
+                degraded_s=self.supervisor.degraded_s(t_s),
                 issued_pa=self.governor.issued,
                 not_finite=self.governor.not_finite,
                 ticks=self.loops.ticks,
@@ -263,6 +264,38 @@ def test_losing_sight_of_the_arm_holds_its_pressures_and_comes_back_or_ends_safe
     assert "degraded_too_long" in arm.lines[-1]
 
 
+def test_sight_that_comes_and_goes_ends_in_the_safe_state_too(arm):
+    healthy, lost = arm.see, lambda t_s: estimate(t_s, flags=EstimateFlag.LOST)
+    start_s, spent_s = arm.clock.now_s(), 0.0
+    while arm.supervisor.state is not State.SAFE:
+        arm.see = lost
+        arm.go_on(0.3)
+        arm.see = healthy
+        arm.go_on(0.9)  # half a second until it is active again, and then the next time
+        spent_s += 0.8
+        assert spent_s < SPEC.safety.degraded_budget_s + 1.0
+    assert arm.clock.now_s() - start_s < SPEC.safety.degraded_window_s
+    assert any("degraded_often" in line and "-> safe" in line for line in arm.lines)
+    arm.ask(Event.RESET)
+    arm.go_on(0.1)
+    arm.ask(Event.ARM)
+    arm.until(State.ACTIVE, 0.5)
+    arm.see = lost
+    arm.go_on(0.3)
+    arm.see = healthy
+    arm.until(State.ACTIVE, 0.8)
+
+
+def test_rare_short_losses_of_sight_go_on_for_ever(arm):
+    healthy, lost = arm.see, lambda t_s: estimate(t_s, flags=EstimateFlag.LOST)
+    for _ in range(40):
+        arm.see = lost
+        arm.go_on(0.5)
+        arm.see = healthy
+        arm.go_on(5.5)  # a second degraded of every six: ten of the last sixty
+        assert arm.supervisor.state is State.ACTIVE
+
+
 @pytest.mark.parametrize(
     ("name", "see"),
     [
@@ -271,6 +304,7 @@ def test_losing_sight_of_the_arm_holds_its_pressures_and_comes_back_or_ends_safe
         ("strut_saturated", spoil_flags(SensorFlag.SATURATED, [5])),
         ("strut_inconsistent", spoil_flags(SensorFlag.INCONSISTENT, [5])),
         ("strut_bus_error", spoil_flags(SensorFlag.BUS_ERROR, [5])),
+        ("strut_unsynchronised", spoil_flags(SensorFlag.UNSYNCHRONISED, [5])),
         ("free_fall", spoil_flags(SensorFlag.FREE_FALL, slice(0, 15))),
         ("ring_warped", lambda t_s: estimate(t_s, flags=EstimateFlag.WARPED)),
     ],

@@ -105,6 +105,65 @@ def test_a_burst_is_known_to_be_old_even_before_synchronisation() -> None:
     assert not decoder.status(0).synchronised
 
 
+def test_samples_say_whether_their_boards_clock_is_known() -> None:
+    decoder, board = Decoder(robot()), Board()
+    decoder.packet(0, "state", birth(), 10.0)
+    early = feed(decoder, board, 10.1)
+    assert early is not None and early.flags == SensorFlag.UNSYNCHRONISED
+    synchronise(decoder, board, 10.2)
+    late = feed(decoder, board, 11.2)
+    assert late is not None and late.flags == SensorFlag.NONE
+    rebooted = Board(boot_id=8, started_s=12.0)
+    decoder.packet(0, "state", birth(boot_id=8), 12.1)
+    again = feed(decoder, rebooted, 12.2)
+    assert again is not None and again.flags == SensorFlag.UNSYNCHRONISED
+
+
+def test_a_backlog_that_seems_fresh_is_marked_until_the_clock_says_how_old_it_is() -> None:
+    decoder, board = Decoder(robot()), Board()
+    decoder.packet(0, "state", birth(), 12.0)
+    held = [board.imu(10.0 + 0.0192 * k) for k in range(16)]  # 2 s old, and nothing to compare with
+    seen = [decoder.packet(0, "imu", packet, 12.0) for packet in held]
+    assert all(batch is None or batch.flags & SensorFlag.UNSYNCHRONISED for batch in seen)
+    synchronise(decoder, board, 12.01)
+    later = [board.imu(10.5 + 0.0192 * k) for k in range(16)]
+    assert all(decoder.packet(0, "imu", packet, 12.9) is None for packet in later)
+    assert decoder.status(0).refused["stale"] >= 16
+    assert feed(decoder, board, 13.0) is not None
+
+
+def test_a_birth_is_wanted_when_data_cannot_be_read_without_it() -> None:
+    decoder, board = started()
+    assert not decoder.birth_wanted(0)
+    other = Board(boot_id=8, started_s=12.0)
+    decoder.packet(0, "imu", other.imu(12.1), 12.12)
+    assert decoder.birth_wanted(0)
+    decoder.packet(0, "state", birth(boot_id=8), 12.2)
+    assert not decoder.birth_wanted(0)
+    decoder.packet(0, "imu", board.imu(12.1), 12.3)  # an earlier boot's last words
+    assert not decoder.birth_wanted(0)
+    decoder.packet(0, "state", birth(boot_id=8, config_generation=4), 12.4)
+    assert feed(decoder, other, 12.5) is None and decoder.birth_wanted(0)  # sent with generation 0
+
+
+@pytest.mark.parametrize("bad", [b"", b"{", b"\xff", birth(v=2), birth(sensor="mpu6886"), birth(strut=1)])
+def test_after_a_birth_that_is_no_use_a_better_one_is_wanted_and_puts_things_right(bad: bytes) -> None:
+    decoder, board = started()
+    decoder.packet(0, "state", bad, 12.0)
+    assert decoder.birth_wanted(0) and list(decoder.problems()) == ["strut00"]
+    decoder.packet(0, "state", birth(), 12.1)
+    assert not decoder.birth_wanted(0) and decoder.problems() == {}
+    assert feed(decoder, board, 12.2) is not None
+
+
+def test_bad_data_are_counted_and_no_problem_for_a_person() -> None:
+    decoder, _ = started()
+    for kind in ("imu", "health", "cfg/ack", "sync/rsp", "no such kind"):
+        decoder.packet(0, kind, b"\x01\x02", 12.0)
+    assert decoder.status(0).refused["malformed"] == 5
+    assert decoder.problems() == {} and not decoder.birth_wanted(0)
+
+
 def test_a_reboot_starts_sequence_and_clock_anew() -> None:
     decoder, old = started()
     feed(decoder, old, 12.0)

@@ -120,6 +120,21 @@ def test_a_reboot_starts_a_new_time_base_and_keeps_the_orientation(spec, rest) -
     assert seen.sigma_azimuth_rad[0] < 1.1 * before.sigma_azimuth_rad[0]
 
 
+def test_times_that_were_guessed_too_new_do_not_shut_out_the_right_ones(spec, rest) -> None:
+    source = VqfConfig().build(spec)
+    end_s = run_still(source, rest, 3.0)
+    for k in range(10):  # the board is back; its clock is unknown and its samples are 0.3 s older than they seem
+        source.add(sample(1, k, end_s + k * DT, upright(rest[1]), boot_id=2, flags=SensorFlag.UNSYNCHRONISED))
+    guessed = source.observe(end_s + 0.1)
+    assert not guessed.valid[1] and guessed.flags[1] & int(SensorFlag.UNSYNCHRONISED)
+    for k in range(10, 20):
+        source.add(sample(1, k, end_s - 0.3 + k * DT, upright(rest[1]), boot_id=2, received_s=end_s + k * DT))
+    assert source.refused["old"].sum() == 0
+    seen = source.observe(end_s - 0.1)
+    assert seen.valid[1] and trouble(seen)[1] == 0
+    assert seen.age_s[1] == pytest.approx(0.01, abs=1e-6)
+
+
 def test_after_a_long_silence_the_filter_levels_at_once_and_keeps_the_heading(spec, rest) -> None:
     source = VqfConfig().build(spec)
     end_s = run_still(source, rest, 3.0)

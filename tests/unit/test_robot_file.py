@@ -74,6 +74,18 @@ def test_parallel_struts_are_refused_with_the_reason(tmp_path: Path) -> None:
         ('type = "disc_map"', 'type = "magic"', "estimator.type", "known types"),
         ('sensor = "lsm6dsox"', 'sensor = "mpu6886"', "imu.sensor", "carries lsm6dsox"),
         ("estimator_hz = 80.0", "estimator_hz = 0.0", "rates.estimator_hz", ">= 1"),
+        (
+            "degraded_budget_s = 15.0",
+            "degraded_budget_s = 60.0",
+            "safety.degraded_budget_s",
+            "must be less than degraded_window_s",
+        ),
+        (
+            "handedness = [1, -1, 1, -1, 1]",
+            "base_joint_damping = 0.1\nhandedness = [1, -1, 1, -1, 1]",
+            "structure.base_joint_damping",
+            "lacks its unit: write base_joint_damping_n_m_s_per_rad",
+        ),
         ('prefix = "prestress/manipulator"', 'prefix = "a/#"', "link.prefix", "matching"),
     ],
 )

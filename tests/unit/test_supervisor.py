@@ -239,7 +239,7 @@ def test_the_line_for_a_person_carries_particulars_and_the_page():
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(st.one_of(st.sampled_from(Event), st.integers(0, (1 << 25) - 1)), max_size=60))
+@given(st.lists(st.one_of(st.sampled_from(Event), st.integers(0, 2 * max(Condition) - 1)), max_size=60))
 def test_no_sequence_of_requests_and_conditions_drives_without_arming(moves):
     supervisor, t_s, armed = Supervisor(SPEC), 0.0, False
     for move in moves:

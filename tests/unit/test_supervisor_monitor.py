@@ -80,6 +80,8 @@ def test_a_healthy_robot_has_good_news_only():
         ({"not_finite": True}, Condition.NOT_A_NUMBER),
         ({"link_down": True}, Condition.LINK_DOWN),
         ({"recorder_failed": True}, Condition.RECORDER_FAILED),
+        ({"degraded_s": LIMITS.degraded_budget_s + 0.01}, Condition.DEGRADED_OFTEN),
+        ({"problems": {"strut03": "runs 'valve' firmware"}}, Condition.STRUT_PROBLEM),
     ],
 )
 def test_each_trouble_sets_its_own_bit_and_no_other(change, bit):
@@ -105,6 +107,8 @@ def test_tilt_is_the_angle_of_the_last_disc_whatever_the_others_do():
         (SensorFlag.SATURATED, Condition.STRUT_SATURATED),
         (SensorFlag.INCONSISTENT, Condition.STRUT_INCONSISTENT),
         (SensorFlag.BUS_ERROR, Condition.STRUT_BUS_ERROR),
+        (SensorFlag.SETTLING, Condition.STRUT_SETTLING),
+        (SensorFlag.UNSYNCHRONISED, Condition.STRUT_UNSYNCHRONISED),
     ],
 )
 def test_a_strut_with_a_flag_is_named(flag, bit):
@@ -144,6 +148,7 @@ def test_free_fall_is_something_that_most_struts_feel():
         ({"armed": False}, Condition.NONE, Condition.BOARDS_ARMED),
         ({"epoch": EPOCH - 1}, Condition.NONE, Condition.BOARDS_ARMED),
         ({"stop_input": True}, Condition.STOP_INPUT, Condition.NONE),
+        ({"ready": False}, Condition.NONE, Condition.BOARDS_READY),
         ({"fault": int(BoardFault.OUTPUT)}, Condition.BOARD_OUTPUT, Condition.BOARDS_READY),
         ({"fault": int(BoardFault.MEASUREMENT)}, Condition.BOARD_OUTPUT, Condition.BOARDS_READY),
         ({"fault": int(BoardFault.UNCONFIGURED)}, Condition.BOARD_UNCONFIGURED, Condition.BOARDS_READY),
@@ -157,6 +162,19 @@ def test_what_one_board_reports_is_told_with_its_name(change, bits, lost):
     assert monitor.assess(inputs(reports=told)) == (GOOD & ~lost) | bits
     if bits:
         assert VALVES.boards[3].id in monitor.details[bits]
+
+
+def test_problems_of_struts_are_told_before_there_is_any_estimate():
+    monitor = ConditionMonitor(SPEC)
+    bits = monitor.assess(inputs(estimate=None, problems={"strut03": "sensor: no answer", "strut07": "two boards"}))
+    assert bits & Condition.STRUT_PROBLEM
+    assert monitor.details[Condition.STRUT_PROBLEM] == "strut03: sensor: no answer; strut07: two boards"
+
+
+def test_a_module_whose_clocks_are_unknown_counts_as_missing():
+    flags = np.zeros(20, dtype=np.int64)
+    flags[4:7] = int(SensorFlag.UNSYNCHRONISED)
+    assert ConditionMonitor(SPEC).assess(inputs(estimate=estimate(strut_flags=flags))) & Condition.MODULE_MISSING
 
 
 def test_a_board_that_was_never_heard_is_silent():
