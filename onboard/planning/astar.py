@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
+from numba import njit
 
 from onboard.errors import PlanningError
 from onboard.messages import Bools, Floats
@@ -123,16 +125,38 @@ class ReverseHeuristic:
 
     def __call__(self, poses: Floats) -> Floats:
         """Estimated costs (N,) of poses (N, 3): mean of the nearest few under planar distance plus weighted turn."""
-        away = np.linalg.norm(poses[:, None, :2] - self.poses[None, :, :2], axis=-1)
-        count = min(self.table.nearest, len(self.costs))
-        near = np.argpartition(away, count - 1, axis=1)[:, :count]
-        rows = np.arange(len(poses))[:, None]
-        turn = np.abs(wrap(poses[:, None, 2] - self.poses[near, 2]))
-        metric = away[rows, near] + self.table.nearest_turn_weight * turn
-        best = np.take_along_axis(near, np.argsort(metric, axis=1)[:, : self.table.averaged], axis=1)
+        table = self.table
+        count = min(table.nearest, len(self.costs))
+        near, metric = nearest_nodes(np.ascontiguousarray(poses), self.poses, count, table.nearest_turn_weight)
+        rank = np.argsort(metric, axis=1)[:, : table.averaged]
         # what lies beyond the grown region is as far again as it is away from it
-        found: Floats = self.costs[best].mean(axis=1) + np.maximum(metric.min(axis=1) - 2.0 * self.table.merge_u, 0.0)
+        beyond = np.maximum(metric.min(axis=1) - 2.0 * table.merge_u, 0.0)
+        found: Floats = self.costs[np.take_along_axis(near, rank, axis=1)].mean(axis=1) + beyond
         return found
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def nearest_nodes(
+    poses: npt.NDArray[np.float64], nodes: npt.NDArray[np.float64], count: int, turn_weight: float
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """The `count` of nodes (K, 3) nearest in plan to poses (N, 3); their distance plus `turn_weight` per radian (N, count)."""
+    near = np.zeros((len(poses), count), dtype=np.int64)
+    metric = np.empty((len(poses), count))
+    for n in range(len(poses)):
+        best = np.full(count, np.inf)
+        for k in range(len(nodes)):
+            away = (nodes[k, 0] - poses[n, 0]) ** 2 + (nodes[k, 1] - poses[n, 1]) ** 2
+            if away >= best[count - 1]:
+                continue
+            at = count - 1
+            while at > 0 and best[at - 1] > away:
+                best[at], near[n, at] = best[at - 1], near[n, at - 1]
+                at -= 1
+            best[at], near[n, at] = away, k
+        for c in range(count):
+            turn = abs((poses[n, 2] - nodes[near[n, c], 2] + np.pi) % (2.0 * np.pi) - np.pi)
+            metric[n, c] = np.sqrt(best[c]) + turn_weight * turn
+    return near, metric
 
 
 def cell_key(pose: Floats, merge_u: float) -> tuple[int, int, int]:

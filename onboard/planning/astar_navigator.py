@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -32,7 +32,7 @@ class AstarNavigator:
         kind: Literal["grid", "reverse"],
     ) -> None:
         self.settings, self.layout, self.gaits, self.kind = settings, layout, gaits, kind
-        self.entries = usable(library, settings.astar.longest_s)
+        self.entries = usable(library, settings.astar.gaits, settings.astar.longest_s)
         self.terrain, self.world = terrain, world
         self.goal = np.zeros(2)
         self.heuristic: Heuristic | None = None
@@ -75,9 +75,9 @@ class AstarNavigator:
         return GaitOrder(entry.name, steps, min_u, ranges, situation.start_s)
 
 
-def usable(library: Library, longest_s: float) -> list[Entry]:
-    """Primitives that end by themselves in time; raises PlanningError when there is none."""
-    entries = [entry for entry in library.entries if entry.seconds <= longest_s]
+def usable(library: Library, names: Sequence[str], longest_s: float) -> list[Entry]:
+    """Primitives of these names that end by themselves in time; raises PlanningError when there is none."""
+    entries = [entry for entry in library.entries if entry.name in names and entry.seconds <= longest_s]
     if not entries:
-        raise PlanningError(f"no primitive of the library takes less than {longest_s} s")
+        raise PlanningError(f"no primitive of the library is called {' or '.join(names)} and takes less than {longest_s} s")
     return entries

@@ -96,6 +96,7 @@ class HybridTable(Section, frozen=True):
 class AstarTable(Section, frozen=True):
     """Search over measured primitives."""
 
+    gaits: Annotated[list[str], Meta(min_length=1, max_length=32)]
     body_length_u: Length
     body_width_u: Length
     merge_u: Length

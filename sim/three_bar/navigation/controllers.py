@@ -5,25 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from onboard.errors import UsageError
 from onboard.messages import Floats
 from onboard.models.manifest import load_model_file
 from onboard.models.strut_dynamics import StrutDynamics
-from onboard.planning.astar_navigator import AstarNavigator
-from onboard.planning.hybrid import WavefrontNavigator
-from onboard.planning.navigator import GaitOrder, Navigator
+from onboard.planning.assembly import GaitData, Kind, NavigatorData
 from onboard.planning.primitives import read_library
 from onboard.planning.settings import PlannerSettings
-from onboard.planning.terrain import Terrain, terrain_of
-from onboard.planning.value_navigator import ValueNavigator
 from onboard.ports import Dynamics
 from onboard.resources import root
 from sim.three_bar.course import Course
-from sim.three_bar.navigation.oracle import LAYOUT, PlantModel
+from sim.three_bar.navigation.oracle import PlantModel
 from sim.three_bar.plant import Plant
-from sim.three_bar.robot_file import CABLES, ThreeBar, physics_hash
+from sim.three_bar.robot_file import CAPS, ThreeBar, physics_hash
 
 CONTROLLERS = ("hybrid", "mppi", "astar_grid", "astar_reverse", "oracle", "plain", "value")
 PLANT_MODEL = "plant"
@@ -74,43 +68,27 @@ def load_dynamics(choice: Choice, plant: Plant, spec: ThreeBar) -> tuple[Dynamic
     return StrutDynamics(file), file.manifest.onnx_sha256[:16]
 
 
-def course_terrain(course: Course, world: Floats, settings: PlannerSettings) -> Terrain:
-    """The terrain of a course within its bounds."""
-    bounds = np.array([course.bounds.x_u, course.bounds.y_u])
-    table = settings.terrain
-    return terrain_of(bounds, world, table.cell_u, table.standing_u, table.step_u)
-
-
-def build(
-    choice: Choice,
-    spec: ThreeBar,
-    terrain: Terrain,
-    world: Floats,
-    settings: PlannerSettings,
-    dynamics: Dynamics | None,
-    seed: int,
-) -> Navigator:
-    """The navigator of a choice, its goal not set yet."""
-    if choice.controller.startswith("astar"):
+def navigator_data(
+    choice: Choice, spec: ThreeBar, course: Course, world: Floats, settings: PlannerSettings, seed: int
+) -> NavigatorData:
+    """Everything a navigator is made of, also for a planner process. `oracle` and `plain` are `value` with another model."""
+    kind: Kind = "value" if choice.controller in ("oracle", "plain") else choice.controller  # type: ignore[assignment]
+    library = None
+    if kind in ("astar_grid", "astar_reverse"):
         library = read_library(root() / "models_onnx" / "three_bar" / "primitives.json", spec.robot.name, physics_hash())
-        gaits = {p.name: (tuple(tuple(step) for step in p.steps), p.min_u) for p in spec.primitives}
-        return AstarNavigator(
-            settings, LAYOUT, library, gaits, terrain, world, "grid" if choice.controller == "astar_grid" else "reverse"
-        )
-    if dynamics is None:
-        raise UsageError(f"controller {choice.controller!r} needs a model")
-    pairs = np.array(spec.tendons.driven.pairs)
-    common = (settings, LAYOUT, pairs, spec.bodies.cap_radius_u, dynamics, terrain, spec.plant.step_s, seed)
-    if choice.controller in ("hybrid", "mppi"):
-        return WavefrontNavigator(*common, turns=turning_orders(spec) if choice.controller == "hybrid" else None)
-    return ValueNavigator(*common)
-
-
-def turning_orders(spec: ThreeBar) -> dict[str, GaitOrder]:
-    """The turning primitives of the robot's file as orders."""
-    orders = {}
-    for name in ("cw", "ccw"):
-        item = spec.primitive(name)
-        steps = tuple(tuple(step) for step in item.steps)
-        orders[name] = GaitOrder(name, steps, item.min_u, np.full(CABLES, item.range_u), 0.0)
-    return orders
+    gaits = [GaitData(name=p.name, steps=[list(s) for s in p.steps], min_u=p.min_u, range_u=p.range_u) for p in spec.primitives]
+    return NavigatorData(
+        kind=kind,
+        robot=spec.robot.name,
+        physics_hash=physics_hash(),
+        caps=CAPS,
+        pairs=[(int(a), int(b)) for a, b in spec.tendons.driven.pairs],
+        cap_radius_u=spec.bodies.cap_radius_u,
+        step_s=spec.plant.step_s,
+        bounds_u=(course.bounds.x_u, course.bounds.y_u),
+        world=world.tolist(),
+        settings=settings,
+        gaits=gaits,
+        seed=seed,
+        library=library,
+    )

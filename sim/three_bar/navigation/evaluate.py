@@ -13,10 +13,11 @@ from rich.console import Console
 from rich.progress import Progress
 
 from onboard.errors import UsageError
+from onboard.planning.assembly import build
 from onboard.planning.settings import PlannerSettings, load_settings
 from sim.three_bar.course import COURSES, Course, load_course, scene_of
 from sim.three_bar.navigation.conditions import IDEAL, Conditions
-from sim.three_bar.navigation.controllers import CONTROLLERS, Choice, build, choose, course_terrain, load_dynamics
+from sim.three_bar.navigation.controllers import CONTROLLERS, Choice, choose, load_dynamics, navigator_data
 from sim.three_bar.navigation.oracle import PlantModel
 from sim.three_bar.navigation.picture import save_top_down
 from sim.three_bar.navigation.results import Row, append_row, matching, read_rows, results_path, summary
@@ -100,7 +101,8 @@ class Bench:
         self.spec, self.course, self.settings, self.choice, self.conditions = spec, course, settings, choice, conditions
         self.plant = Plant(spec, scene_of(course))
         self.dynamics, self.model_hash = load_dynamics(choice, self.plant, spec)
-        self.terrain = course_terrain(course, self.plant.world, settings)
+        self.data = navigator_data(choice, spec, course, self.plant.world, settings, seed=0)
+        self.terrain = self.data.terrain
         self.goal = np.array([course.goal.x_u, course.goal.y_u])
 
     @property
@@ -114,7 +116,7 @@ class Bench:
         place(self.plant, self.course, rng)
         if isinstance(self.dynamics, PlantModel):
             self.dynamics = PlantModel(self.plant)
-        self.navigator = build(self.choice, self.spec, self.terrain, self.plant.world, self.settings, self.dynamics, seed)
+        self.navigator = build(msgspec.structs.replace(self.data, seed=seed), self.dynamics, self.terrain)
         self.navigator.set_goal(self.goal)
         oracle = self.dynamics if isinstance(self.dynamics, PlantModel) else None
         trial = Trial(self.plant, self.navigator, self.settings, self.conditions, rng, oracle)
