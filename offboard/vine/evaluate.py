@@ -1,19 +1,28 @@
-"""`prestress evaluate vine`: the simulator's accuracy and how well known robots are recovered from synthetic tracks."""
+"""`prestress evaluate vine`: the simulator's accuracy, known robots recovered from tracks, the planner's model, steering."""
 
 from __future__ import annotations
 
 import argparse
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from rich.progress import Progress
 
 from offboard.vine.fit import fit
+from offboard.vine.model_error import model_error
 from offboard.vine.synthetic import synthetic_trial, truth
 from offboard.vine.tracks import Trial
+from onboard.errors import UsageError
+from onboard.resources import robot_file
+from onboard.vine_robot import load_vine
 from sim.vine import Obstacle, wall
 from sim.vine.evaluate import accuracy
+from sim.vine.steering import ROLLOUTS, SCENES, steering
+
+PARTS = ("all", "simulator", "fit", "model", "steering")
+QUICK_TASKS = 3
 
 #: A slanted wall the shaken vine leans on.
 CONTACT: tuple[Obstacle, ...] = (wall((0.05, 0.045), (0.25, 0.02), 0.004),)
@@ -23,21 +32,39 @@ def evaluate_vine(parser: argparse.ArgumentParser) -> Callable[[argparse.Namespa
     """Declare options; returns the function that evaluates."""
     parser.add_argument("--seed", type=int, default=0, help="first seed")
     parser.add_argument("--scenes", type=int, default=0, help="random scenes (default 1000; with --quick 100)")
+    parser.add_argument("--part", choices=PARTS, default="all", help="only some of it")
+    parser.add_argument("--tasks", type=int, default=0, help=f"steering tasks (default {SCENES}; with --quick {QUICK_TASKS})")
+    parser.add_argument("--rollouts", type=int, default=ROLLOUTS, help="rollouts in search of a goal that steering missed")
+    parser.add_argument("--rows", type=Path, default=Path("runs/vine/steering.jsonl"), help="rows of steering, picked up again")
+    parser.add_argument("--threads", type=int, default=2, help="processor cores for planning")
     parser.add_argument("--quick", action="store_true", help="fewer frames, scenes and trials, the same keys")
     parser.add_argument("--json", action="store_true", help="one JSON object on the last line")
     return run
 
 
 def run(args: argparse.Namespace) -> int:
-    """Evaluate, print, and say in the exit status whether solver and tolerances held."""
-    result = accuracy(args.seed, args.quick, args.scenes)
-    result["fit"] = fit_recovery(args.seed, args.quick)
-    result["held_out_mm"] = held_out(args.seed, args.quick)
+    """Evaluate, print, and say in the exit status whether solver, tolerances and steering held."""
+    for name, value, most in (("tasks", args.tasks, 10_000), ("rollouts", args.rollouts, 10**6), ("seed", args.seed, 10**6)):
+        if not 0 <= value <= most:
+            raise UsageError(f"--{name} is {value}: must lie in 0 .. {most}")
+    result: dict[str, Any] = {"seed": args.seed, "quick": args.quick}
+    if args.part in ("all", "simulator"):
+        result |= accuracy(args.seed, args.quick, args.scenes)
+    if args.part in ("all", "fit"):
+        result["fit"] = fit_recovery(args.seed, args.quick)
+        result["held_out_mm"] = held_out(args.seed, args.quick)
+    if args.part in ("all", "model"):
+        result["model_error"] = model_error(load_vine(robot_file("vine")), args.seed, 5 if args.quick else 40)
+    if args.part in ("all", "steering"):
+        tasks = args.tasks or (QUICK_TASKS if args.quick else SCENES)
+        result |= steering(args.seed, tasks, min(args.rollouts, 400) if args.quick else args.rollouts, args.threads, args.rows)
     for key, value in result.items():
         print(f"{key:<26} {value}")
     if args.json:
         print(json.dumps(result))
-    return 0 if result["unconverged"] == 0 and result["max_penetration_mm"] <= 0.05 else 1
+    good = result.get("unconverged", 0) == 0 and result.get("max_penetration_mm", 0.0) <= 0.05
+    steered = result.get("steering_valid", True) and result.get("steering_success_pct", 100.0) >= 90.0
+    return 0 if good and steered else 1
 
 
 def tracks(law: str, noise_m: float, count: int, seed: int, contact: bool = True, frames: int = 100) -> list[Trial]:

@@ -138,9 +138,7 @@ def build_onnx(con: Constants, tile: int, steps: int, cells: tuple[int, int]) ->
     nodes_in = ports(con, tile, steps, cells)
     begin = g.op("Expand", "start", g.ints(tile, con.size))
     g.nodes.append(helper.make_node("Unsqueeze", ["field", g.ints(0)], ["field_1"]))
-    g.nodes.append(
-        helper.make_node("Scan", [begin, "controls"], ["end", "states"], body=_step(con, tile), num_scan_inputs=1)
-    )
+    g.nodes.append(helper.make_node("Scan", [begin, "controls"], ["end", "states"], body=_step(con, tile), num_scan_inputs=1))
     graph = helper.make_graph(
         g.nodes,
         "rollout",

@@ -1,4 +1,4 @@
-"""One idea: the planner's two model files, a tile of samples over the horizon and a short one for a single state, with manifests."""
+"""One idea: the planner's two model files with manifests: many samples over the horizon, and one over a few steps."""
 
 from __future__ import annotations
 

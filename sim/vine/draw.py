@@ -13,7 +13,7 @@ from sim.vine.rollout import Rollout
 from sim.vine.scene import Scene
 
 
-def _pyplot() -> Any:
+def pyplot_or_hint() -> Any:
     try:
         import matplotlib
     except ImportError as error:
@@ -24,7 +24,7 @@ def _pyplot() -> Any:
     return pyplot
 
 
-def _canvas(pyplot: Any, scene: Scene, reach_m: float) -> tuple[Any, Any]:
+def canvas(pyplot: Any, scene: Scene, reach_m: float) -> tuple[Any, Any]:
     from matplotlib.patches import Circle, Polygon
 
     figure, axes = pyplot.subplots(figsize=(6.4, 6.4), dpi=100)
@@ -50,8 +50,8 @@ def _reach(run: Rollout) -> float:
 
 def draw(run: Rollout, path: Path, frame: int = -1) -> None:
     """A PNG of all robots of a kept rollout after one frame, over the first robot's scene."""
-    pyplot = _pyplot()
-    figure, axes = _canvas(pyplot, run.sim.scenes[0], _reach(run))
+    pyplot = pyplot_or_hint()
+    figure, axes = canvas(pyplot, run.sim.scenes[0], _reach(run))
     state = run.state(frame % len(run.q))
     colours = pyplot.get_cmap("viridis")(np.linspace(0, 1, run.sim.batch))
     for b in range(run.sim.batch):
@@ -67,8 +67,8 @@ def film(run: Rollout, path: Path, every: int = 3, progress: Any = None) -> None
         import imageio_ffmpeg
     except ImportError as error:
         raise MissingExtraError("filming vines", "sim") from error
-    pyplot = _pyplot()
-    figure, axes = _canvas(pyplot, run.sim.scenes[0], _reach(run))
+    pyplot = pyplot_or_hint()
+    figure, axes = canvas(pyplot, run.sim.scenes[0], _reach(run))
     colours = pyplot.get_cmap("viridis")(np.linspace(0, 1, run.sim.batch))
     lines = [axes.plot([], [], color=colour, linewidth=1.2)[0] for colour in colours]
     width, height = figure.canvas.get_width_height()

@@ -51,8 +51,7 @@ def steering_task(seed: int, radius_m: float = 0.012) -> Task:
         kept = [
             item
             for k, item in enumerate(obstacles)
-            if k == 0
-            or (obstacle_distance(launch, item) > radius_m + 1e-3 and obstacle_distance(spot, item) > radius_m + ROOM_M)
+            if k == 0 or (obstacle_distance(launch, item) > radius_m + 1e-3 and obstacle_distance(spot, item) > radius_m + ROOM_M)
         ]
         line = np.array([np.zeros(2), goal])
         blocked = obstacle_distance(line, kept[0]) < 0.0 or _crosses(line, kept[0])

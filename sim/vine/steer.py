@@ -90,7 +90,7 @@ class Plant:
         self.worst_penetration_m = max(self.worst_penetration_m, float(made.report.penetration_m.max()))
 
     def picture(self, now_s: float) -> CentreLine:
-        """The newest picture that has arrived by `now_s`: noisy points at the camera's spacing, and the actuators' reports then."""
+        """The newest picture that has arrived by `now_s`: noisy points at the camera's spacing, the actuators' reports then."""
         camera = self.robot.camera
         latest = np.floor((now_s - 1e-3 * camera.delay_ms) * camera.rate_hz + 1e-6) / camera.rate_hz
         stamp, line, actual = self.seen[max(0, min(round(latest / FRAME_S), len(self.seen) - 1))]
@@ -102,8 +102,10 @@ class Plant:
 
 @dataclass
 class Episode:
-    """What came of it: distances of the true tip from the goal [m], times [s], planning times on the wall and of the processor [s]; lines: one a frame; tips: one
-    a plan."""
+    """What came of it: distances of the true tip from the goal [m], times [s], planning times by wall and processor [s].
+
+    lines: one a frame; tips: one a plan.
+    """
 
     final_m: float
     nearest_m: float
@@ -117,9 +119,7 @@ class Episode:
     tips: list[Floats]
 
 
-def steer(
-    robot: VineRobot, task: Task, seed: int, threads: int = 1, progress: Callable[[float], None] | None = None
-) -> Episode:
+def steer(robot: VineRobot, task: Task, seed: int, threads: int = 1, progress: Callable[[float], None] | None = None) -> Episode:
     """Grow to the goal, or until the time is up or the tube is used up; then watch for a moment and measure."""
     steerer = Steerer(robot, field_for(robot, task), task.goal, seed, threads)
     plant, clock = Plant(robot, task, seed), SimulatedClock()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +47,14 @@ def read_rows(path: Path, key: str) -> dict[int, dict[str, Any]]:
 def scene_row(robot: VineRobot, seed: int, rollouts: int, threads: int, bar: Progress | None = None) -> dict[str, Any]:
     """One scene: steered once, and searched by the cross-entropy method where steering failed."""
     task = steering_task(seed, robot.body.radius_m)
-    task_bar = bar.add_task(f"scene {seed}: steering", total=robot.planner.time_limit_s) if bar else None
-    made = steer(robot, task, seed, threads, (lambda t: bar.update(task_bar, completed=t)) if bar and task_bar is not None else None)
+
+    def show(what: str, total: float) -> Callable[[float], None] | None:
+        if bar is None:
+            return None
+        one = bar.add_task(f"scene {seed}: {what}", total=total)
+        return lambda done: bar.update(one, completed=done, visible=done < total)
+
+    made = steer(robot, task, seed, threads, show("steering", robot.planner.time_limit_s))
     success = made.final_m <= robot.planner.tolerance_m
     row: dict[str, Any] = {
         "seed": seed,
@@ -64,18 +71,12 @@ def scene_row(robot: VineRobot, seed: int, rollouts: int, threads: int, bar: Pro
         "reachable": True,
     }
     if not success and made.nearest_m > robot.planner.tolerance_m:
-        if bar and task_bar is not None:
-            bar.update(task_bar, description=f"scene {seed}: searching", total=rollouts, completed=0)
-        found = reachable(
-            robot, task, seed, rollouts, (lambda n: bar.update(task_bar, completed=n)) if bar and task_bar is not None else None
-        )
+        found = reachable(robot, task, seed, rollouts, show("searching", rollouts))
         row |= {
             "reachable": found.nearest_m <= robot.planner.tolerance_m,
             "search_rollouts": found.rollouts,
             "search_nearest_mm": round(1e3 * found.nearest_m, 2),
         }
-    if bar and task_bar is not None:
-        bar.remove_task(task_bar)
     return row
 
 

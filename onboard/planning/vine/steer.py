@@ -79,14 +79,14 @@ class Steerer:
         self.mppi.reset(np.tile(first, (config.knots, 1)))
 
     def see(self, line: CentreLine) -> None:
-        """Take a picture: the state at its time. Pictures come in order of time; one that cannot be used raises and changes nothing."""
+        """Take a picture, in order of time: the state at its time. One that cannot be used raises and changes nothing."""
         expected = self.state
         if self.state_t_s is not None:
             expected = self.carry(self.state, self.state_t_s, line.t_s)
         self.state, self.state_t_s = self.fit(expected, line), line.t_s
 
     def watch(self, line: CentreLine, now_s: float) -> bool:
-        """Whether growth is to stop at `now_s`: the tip, moved on from the picture by what has grown since, is at or past the goal.
+        """Whether growth is to stop at `now_s`: the tip, moved on by what has grown since the picture, is at or past the goal.
 
         Once true it stays true. It is asked with every picture, also between plans.
         """
