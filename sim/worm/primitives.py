@@ -10,7 +10,7 @@ import msgspec
 
 from onboard.planning.contact.guide import Guide, make_guide
 from onboard.planning.contact.library import collect, save_library
-from onboard.planning.contact.plan import Plan
+from onboard.planning.contact.plan import Plan, load_plan, save_plan
 from onboard.planning.contact.search import search
 from onboard.planning.contact.validator import validate
 from onboard.planning.contact.worm import load_worm
@@ -31,6 +31,7 @@ def primitives_worm(parser: argparse.ArgumentParser) -> Callable[[argparse.Names
     parser.add_argument("--cap", type=float, default=30.0, help="time limit of a task [s]")
     parser.add_argument("--clock", choices=("wall", "cpu"), default="wall", help="what the limit is measured in")
     parser.add_argument("--out", help="library to write; the robot's own if left out")
+    parser.add_argument("--plans", help="folder that keeps every plan; a collection that stopped goes on from there")
     parser.add_argument("--quick", action="store_true", help="two plans a scene")
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
     return _primitives_worm
@@ -47,7 +48,14 @@ def _primitives_worm(args: argparse.Namespace) -> int:
             scene = find_scene(names[index % len(names)])
             task = draw_task(scene, spec, args.seed + index // len(names))
             guide = make_guide(scene, spec, task.start.frames[:, :, 3], task.goal)
-            plan = search(spec, scene, task.start, task.goal, clock, budget_s=args.cap, guide=guide)
+            kept = Path(args.plans) / f"{scene.name}_{task.seed}.json" if args.plans else None
+            if kept is not None and kept.is_file():
+                plan = load_plan(kept)
+            else:
+                plan = search(spec, scene, task.start, task.goal, clock, budget_s=args.cap, guide=guide)
+                if kept is not None:
+                    kept.parent.mkdir(parents=True, exist_ok=True)
+                    save_plan(plan, kept)
             if plan.complete and not validate(spec, scene, plan):
                 rollouts.append((plan, guide))
             else:

@@ -14,6 +14,7 @@ from onboard.planning.contact.motion import OK, REACH, REASONS, SAMPLES, section
 from onboard.planning.contact.plan import State
 from onboard.planning.contact.scene import Scene
 from onboard.planning.contact.transition import anchors, transition
+from onboard.planning.contact.worm import SearchNumbers
 
 Floats = NDArray[np.float64]
 DISTANCES, LATERALS, HOVERS = 8, 3, 3
@@ -38,12 +39,14 @@ class Child(NamedTuple):
 
 
 def expand(
-    body: Record, weights: Record, scene: Scene, guide: Guide, state: State, top: int, max_free: int, counts: NDArray[np.int64]
+    body: Record, weights: Record, scene: Scene, guide: Guide, state: State, numbers: SearchNumbers, counts: NDArray[np.int64]
 ) -> list[Child]:
     """Children of a state: at most `top` for every way to release one pad, attach one, or both.
 
-    `max_free` pads may hang free at once. counts (COUNTS,) grows by the solver's calls and by every refusal.
+    `max_free` pads may hang free after a step, and `min_holding` pads hold all through it. counts (COUNTS,) grows by the
+    solver's calls and by every refusal.
     """
+    top, max_free = numbers.top, numbers.max_free
     attached = state.attached.astype(bool)
     links, n, held = len(attached), len(state.shape), int(attached.sum())
     where = [project(guide.line, guide.along, *state.frames[i, :, 3])[0] for i in range(links)]
@@ -53,7 +56,7 @@ def expand(
         holding = state.attached.copy()
         if release >= 0:
             holding[release] = 0
-        if not holding.any():
+        if holding.sum() < numbers.min_holding:
             continue
         if not sections_hold(body, state.frames, state.shape, holding, moments, bins):
             counts[MODE_LOAD] += 1

@@ -78,7 +78,7 @@ class BlockExpander:
 
     def children(self, node: Node, counts: NDArray[np.int64], fresh: Callable[[State], bool]) -> list[Node]:
         numbers = self.spec.search
-        found = expand(self.body, self.weights, self.scene, self.guide, node.state, numbers.top, numbers.max_free, counts)
+        found = expand(self.body, self.weights, self.scene, self.guide, node.state, numbers, counts)
         return [self.node(node, *child) for child in found]
 
     def node(self, parent: Node | None, state: State, path: Floats | None, released: int, attached: int) -> Node:
@@ -102,15 +102,18 @@ def search(
     guide: Guide | None = None,
     expand_with: Callable[[BlockExpander], Expander] | None = None,
     progress: Progress | None = None,
+    start_body: Record | None = None,
 ) -> Plan:
     """A plan from `start` until the head is within the goal radius, or the best part of one and the reason.
+
+    start_body judges the start in place of the worm's own tolerances, where the start was measured rather than planned.
 
     Raises:
         PlanningError: the start or the goal is illegal (names the constraint), or no guide exists.
     """
     body, weights = make_body(spec), make_weights(spec)
     check_goal(scene, spec, goal)
-    check_start(body, scene, start)
+    check_start(body if start_body is None else start_body, scene, start)
     began = clock.now_s()
     if guide is None:
         guide = make_guide(scene, spec, start.frames[:, :, 3], goal)

@@ -20,7 +20,7 @@ Identifier = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,31}$")]
 Mass = Annotated[float, Meta(gt=0.0, le=50.0)]
 Length = Annotated[float, Meta(gt=0.0, le=2.0)]
 Weight = Annotated[float, Meta(ge=0.0, le=1e9)]
-Fraction = Annotated[float, Meta(ge=0.0, le=1.0)]
+Seconds = Annotated[float, Meta(gt=0.0, le=600.0)]
 
 
 class Identity(Section, frozen=True):
@@ -125,6 +125,37 @@ class SearchNumbers(Section, frozen=True):
     max_free: Annotated[int, Meta(ge=1, le=8)]
     budget_s: Annotated[float, Meta(gt=0.0, le=3600.0)]
     max_expansions: Annotated[int, Meta(ge=1, le=10_000_000)]
+    min_holding: Annotated[int, Meta(ge=1, le=8)] = 1
+
+
+class ExecutionNumbers(Section, frozen=True):
+    """[execution]: how a plan is carried out: rates, seals, speeds, and when to correct, plan anew or give up.
+
+    Pressures count in chamber units, of which 100 take a segment from one end of its range to the other.
+    """
+
+    rate_hz: Annotated[float, Meta(ge=1.0, le=200.0)]
+    supply: Annotated[float, Meta(gt=0.0, le=1e6)]
+    slew_per_s: Annotated[float, Meta(gt=0.0, le=1e6)]
+    seal_pa: Annotated[float, Meta(gt=0.0, le=1e5)]
+    released_pa: Annotated[float, Meta(gt=0.0, le=1e5)]
+    report_ttl_s: Seconds
+    pose_ttl_s: Seconds
+    pose_lost_s: Seconds
+    smoothing_s: Seconds
+    prepare_s: Seconds
+    steady_s: Seconds
+    settle_s: Seconds
+    seal_s: Seconds
+    length_m_per_s: Length
+    rotation_deg_per_s: Annotated[float, Meta(gt=0.0, le=360.0)]
+    landing_m: Length
+    landing_deg: Annotated[float, Meta(gt=0.0, lt=45.0)]
+    drift_m: Length
+    drift_deg: Annotated[float, Meta(gt=0.0, lt=90.0)]
+    corrections: Annotated[int, Meta(ge=0, le=20)]
+    replans: Annotated[int, Meta(ge=0, le=1000)]
+    planner_s: Seconds
 
 
 class WormSpec(Section, frozen=True):
@@ -143,6 +174,7 @@ class WormSpec(Section, frozen=True):
     search: SearchNumbers
     collision_tolerance_m: Annotated[float, Meta(ge=0.0, le=0.1)]
     gravity_m_s2: Annotated[list[float], Meta(min_length=3, max_length=3)]
+    execution: ExecutionNumbers | None = None
 
     @property
     def gravity(self) -> NDArray[np.float64]:
@@ -200,6 +232,14 @@ def _check(spec: WormSpec) -> None:
         refuse("pads.offset_m", f"is {pads.offset_m}; a body of that radius would touch where it is attached")
     if spec.load.cosine >= spec.load.mean:
         refuse("load.cosine", f"is {spec.load.cosine}, must be below mean: the capacity must stay positive")
+    execution = spec.execution
+    if execution is not None:
+        if execution.released_pa >= execution.seal_pa:
+            refuse("execution.released_pa", f"is {execution.released_pa}, must be below seal_pa")
+        if execution.landing_m > pads.distance_tolerance_m or execution.landing_deg > pads.angle_tolerance_deg:
+            refuse("execution.landing_m", "and landing_deg must not exceed the tolerances of [pads]")
+        if execution.pose_lost_s <= execution.pose_ttl_s:
+            refuse("execution.pose_lost_s", f"is {execution.pose_lost_s}, must exceed pose_ttl_s")
     if spec.guide.band_max_m < spec.guide.band_min_m + 2.0 * spec.guide.voxel_m:
         refuse("guide.band_max_m", "must leave at least two voxels above band_min_m")
     if not 0.1 < float(np.linalg.norm(spec.gravity)) < 30.0:

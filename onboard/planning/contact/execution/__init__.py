@@ -1,0 +1,1 @@
+"""Carrying a crawl out: pressures from shapes, seals before releases, corrections and new plans on the way."""
