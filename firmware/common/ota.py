@@ -45,7 +45,9 @@ class UpdateFetch(Fetch):
 
     async def next_chunk(self, timeout_ms: int) -> "bytes | None":
         message = await self.updater.next(timeout_ms)
-        return message[1] if message is not None and message[0] == "ota/chunk" else None
+        if message is None:
+            return None
+        return message[1] if message[0] == "ota/chunk" else b""
 
     def ask(self, file: int, offset: int, done: int, total: int) -> None:
         self.updater.say("staging", "", {"file": file, "offset": offset, "done": done, "total": total})
@@ -76,11 +78,11 @@ class Updater(Updating):
     async def next(self, timeout_ms: int) -> "tuple[str, bytes] | None":
         """The next chunk or permit; None after `timeout_ms`. Refused when the robot has been armed."""
         if not self._inbox:
+            self._arrived.clear()
             try:
                 await asyncio.wait_for_ms(self._arrived.wait(), timeout_ms)
             except asyncio.TimeoutError:
                 pass
-        self._arrived.clear()
         self._refuse_armed()
         if not self._inbox:
             return None

@@ -29,7 +29,7 @@ class Fetch:
         self._done = 0
 
     async def next_chunk(self, timeout_ms: int) -> "bytes | None":
-        """The next chunk that arrives, None after `timeout_ms`."""
+        """The next chunk that arrives, empty for another message, None after `timeout_ms`."""
         raise NotImplementedError
 
     def ask(self, file: int, offset: int, done: int, total: int) -> None:
@@ -125,21 +125,25 @@ class Fetch:
         self._done += at
         silent_ms = 0
         with open(path, "ab") as file:
-            while at < size:
+            if at < size:
                 self.ask(number, at, self._done, self._total)
+            while at < size:
                 data = await self.next_chunk(RETRY_MS)
                 if data is None:
                     silent_ms += RETRY_MS
                     if silent_ms >= SILENT_MS:
                         raise ValueError("nothing came for %d s" % (SILENT_MS // 1000))
+                    self.ask(number, at, self._done, self._total)
                     continue
                 if not HEADER < len(data) <= HEADER + CHUNK:
                     continue
                 if int.from_bytes(data[:2], "little") != number or int.from_bytes(data[2:HEADER], "little") != at:
-                    continue  # an answer that came twice
+                    continue  # an answer that came twice: asking again would double all that follow
                 silent_ms = 0
                 content = memoryview(data)[HEADER : HEADER + size - at]
                 file.write(content)
                 at += len(content)
                 self._done += len(content)
+                if at < size:
+                    self.ask(number, at, self._done, self._total)
                 await asyncio.sleep_ms(0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import shutil
 import tempfile
 import threading
@@ -27,11 +26,12 @@ from onboard.update.board import Outcome, Report, decode_report
 from onboard.update.fleet import FleetUpdate
 from onboard.update.keys import Signer, make_keys, read_public
 from onboard.update.manifest import Update, make_update, manifest_digest
-from sim.boards.jail import BoardConfig, own
+from sim.boards.jail import BoardConfig
 from sim.boards.launcher import VirtualBoard
+from sim.flash.installed import PROCESSOR
+from sim.flash.installed import install as install_image
 
 SPEC = load_robot(robot_file("manipulator"))
-PROCESSOR = "x64"  # virtual boards run compiled files on the computer's own
 OLD, NEW = "0.1.0", "0.9.9"
 _SCRATCH = tempfile.TemporaryDirectory(prefix="prestress-air-")
 
@@ -56,23 +56,8 @@ def strut_config(name: str, port: int) -> BoardConfig:
 
 
 def install(board: VirtualBoard, public: bytes | None) -> None:
-    """Make the board's flash what `prestress flash` leaves: compiled files in folder a, the public key in its settings."""
-    image = image_for(snapshot(), PROCESSOR)
-    for path in board.jail.rglob("*.py"):
-        if "sim" not in path.relative_to(board.jail).parts:
-            path.unlink()
-    for name, data in image.root.items():
-        (board.jail / name).write_bytes(data)
-    for name, data in image.modules.items():
-        path = board.jail / "a" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-    (board.jail / "slot").write_text("a")
-    settings = json.loads((board.jail / "identity.json").read_text())
-    if public is not None:
-        settings["update"] = {"key": public.hex()}
-    (board.jail / "identity.json").write_text(json.dumps(settings))
-    own(board.jail)
+    """Make the board's flash what `prestress flash` leaves, with the firmware of now."""
+    install_image(board, image_for(snapshot(), PROCESSOR), public)
 
 
 @cache
