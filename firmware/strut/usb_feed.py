@@ -16,7 +16,7 @@ from common.serial_port import SerialPort
 from strut.sensor import RAW_SIZE
 
 CTRL_C = 3
-LEASE_MS = 1000  # without a good frame for so long the real sensor is back
+LEASE_MS = 2000  # without a good frame for so long the real sensor is back
 LOOK_MS = 200
 ABSENT_MS = 1000
 DRAIN = 256  # bytes taken from the line before others get their turn

@@ -23,7 +23,7 @@ RAW_BYTES = 14  # ax ay az gx gy gz temperature, int16
 TRIES = 1000
 STRIDE = 0x9E3779B97F4A7C15  # changes every byte of a token
 T = TypeVar("T")
-LEASE_S = 1.0  # without a frame for so long the board is back on its sensor
+LEASE_S = 2.0  # without a frame for so long the board is back on its sensor
 _BEGIN = struct.Struct("<BbI")
 _REPORT = struct.Struct("<IIII")
 

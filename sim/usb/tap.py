@@ -9,10 +9,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from onboard.clock import Clock
 from onboard.errors import LinkError
-from sim.tower.coupling import ImuPort
+
+if TYPE_CHECKING:  # the listening end needs no physics
+    from sim.tower.coupling import ImuPort
 
 SAMPLE, FAULTS = 0, 1
 _HEAD = struct.Struct("<BHdi")  # kind, strut, host time [s], counter or value
