@@ -10,6 +10,7 @@ import pytest
 
 from onboard.flash.flasher import Flasher
 from onboard.flash.raw_repl import BoardError, RawRepl
+from sim.boards.jail import own
 from sim.flash.usb_board import UsbBoard
 from tests.flash.support import booted, files_of, flash, job, newer_firmware
 
@@ -122,3 +123,19 @@ def test_the_prompt_cannot_remove_what_lies_outside_the_jail(usb: Boards, tmp_pa
     finally:
         repl.close()
     assert files_of(one) == {} and victim.read_text() == "still here"
+
+
+def test_flashing_gives_up_a_firmware_that_is_on_trial_first(usb: Boards, tmp_path: Path) -> None:
+    one = usb()
+    flash(one, tmp_path)
+    one.unplug()
+    (one.jail / "b").mkdir()
+    (one.jail / "b" / "application.mpy").write_bytes(b"half of one")
+    (one.jail / "trial").write_text("b 3 60 0.9.9")
+    own(one.jail)
+    one.plug_in()
+    assert flash(one, tmp_path).slot == "a"
+    assert "trial" not in files_of(one)
+    one.unplug()
+    one.plug_in()
+    assert booted(one) == "0.1.0"
