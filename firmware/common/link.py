@@ -146,9 +146,6 @@ class Link:
     async def _until_online(self, connection: Connection) -> None:
         while self._connack < 0:
             await self._turn(connection, 10)
-        if self._connack:
-            reasons = mqtt_packets.CONNACK_REASONS
-            raise ConnectionLost(reasons[self._connack] if self._connack < len(reasons) else "refused")
         self._unanswered = 0
         if self._incoming:
             topics = [(topic.decode(), 1) for topic in self._incoming]
@@ -210,7 +207,10 @@ class Link:
             elif leaf is not None:
                 self.on_message(leaf, publication.payload, publication.retained, received)
         elif packet.kind == mqtt_packets.CONNACK and len(packet.body) == 2:
-            self._connack = packet.body[1]
+            self._connack = code = packet.body[1]
+            if code:  # now: the broker hangs up behind it, which would be said instead
+                reasons = mqtt_packets.CONNACK_REASONS
+                raise ConnectionLost(reasons[code] if code < len(reasons) else "refused")
         elif packet.kind == mqtt_packets.SUBACK:
             if 0x80 in packet.body[2:]:
                 raise ConnectionLost("a subscription is refused")
