@@ -15,7 +15,10 @@ from offboard.vine.evaluate import evaluate_vine
 from offboard.vine.fit import fit
 from offboard.vine.problem import PHYSICAL, USUAL
 from offboard.vine.tracks import load
+from offboard.vine.write_model import write_models
 from onboard.errors import UsageError
+from onboard.resources import robot_file, root
+from onboard.vine_robot import load_vine
 from sim.vine import Robot
 from sim.vine.robot import LAWS
 
@@ -82,11 +85,25 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def export_vine(parser: argparse.ArgumentParser) -> Callable[[argparse.Namespace], int]:
+    """Declare options; returns the function that writes the planner's models for a robot's file."""
+    parser.add_argument("--robot", default="vine", help="the robot's name or TOML file")
+    parser.add_argument("--out", type=Path, default=root() / "models_onnx" / "vine", help="folder for models and manifests")
+    return run_export
+
+
+def run_export(args: argparse.Namespace) -> int:
+    """Write, and print what the robot's file has to pin."""
+    for made in write_models(load_vine(robot_file(args.robot)), args.out):
+        print(f"{made.name:<14} {made.onnx_bytes} bytes  sha256 {made.onnx_sha256}")
+    return 0
+
+
 def main() -> int:
-    """The vine's offboard verbs without the rest of the product: python -m offboard.vine.cli fit|evaluate|bench ..."""
+    """The vine's offboard verbs without the rest of the product: python -m offboard.vine.cli fit|evaluate|bench|export ..."""
     parser = argparse.ArgumentParser(prog="python -m offboard.vine.cli")
     verbs = parser.add_subparsers(required=True)
-    for name, declare in (("fit", fit_vine), ("evaluate", evaluate_vine), ("bench", bench_vine)):
+    for name, declare in (("fit", fit_vine), ("evaluate", evaluate_vine), ("bench", bench_vine), ("export", export_vine)):
         verb = verbs.add_parser(name)
         verb.set_defaults(run=declare(verb))
     args = parser.parse_args()

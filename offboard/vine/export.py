@@ -58,20 +58,17 @@ def _contacts(g: Graph, chain: tuple[str, str, str, str, str], length: str, con:
 
 
 def _push(g: Graph, matrix: str, target: str) -> str:
-    """Contact pushes (M, C, 1) of the dual problem by accelerated projected gradient."""
+    """Contact pushes (M, C, 1) of the dual problem by accelerated projected gradient: now = max(0, (1 - S A) moved - S target)."""
     size = g.op("Reciprocal", g.op("ReduceSum", g.op("Abs", matrix), g.ints(2), keepdims=1))
-    now = old = ""
-    for sweep in range(SWEEPS):
-        if not now:
-            now = g.op("Relu", g.mul(g.op("Neg", target), size))
-            old = ""
-            continue
+    keep, less = g.sub(g.const(np.eye(CONTACTS)[None]), g.mul(matrix, size)), g.mul(target, size)
+    now, old = str(g.op("Relu", g.op("Neg", less))), ""
+    for sweep in range(1, SWEEPS):
         share = sweep / (sweep + 3.0)
         moved = g.mul(now, g.const(1.0 + share))
         if old:
             moved = g.sub(moved, g.mul(old, g.const(share)))
         old = now
-        now = g.op("Relu", g.sub(moved, g.mul(size, g.add(g.matmul(matrix, moved), target))))
+        now = g.op("Relu", g.sub(g.matmul(keep, moved), less))
     return now
 
 

@@ -22,7 +22,7 @@ from onboard.vine_robot import VineRobot
 
 Array = NDArray[np.float64]
 CONTACTS = 8  # nearest discs that may push (reference measurement: eight suffice)
-SWEEPS = 16  # accelerated projected-gradient steps a time step
+SWEEPS = 12  # accelerated projected-gradient steps a time step
 LENGTHS = 97  # rows of the mobility table
 SOFT = 2e-3  # of a contact's own mobility: keeps the dual problem regular
 FRAMES = 6  # frames of 1/90 s a step
