@@ -133,6 +133,9 @@ class Updater(Updating):
         trial.begin(slot, int(str(self._header["trial_s"])), str(self._header["version"]))
         self.say("starting")
         await asyncio.sleep_ms(LAST_WORDS_MS)
+        if self.upkeep.armed():
+            trial.remove(trial.TRIAL)
+        self._refuse_armed()
         self.upkeep.restart()
 
     async def _accept(self, offer: bytes) -> None:

@@ -167,6 +167,8 @@ class BoardUpdate:
                     return
                 why = said.rolled_back or "it does not say why"
                 raise LinkError(f"{self._id}: went back to {said.version} by itself: {why}")
+            if isinstance(said, Report) and said.boot_id == before.boot_id and said.state == "refused":
+                raise LinkError(f"{self._id}: refused: {said.error}; its firmware is unchanged")
             if said is None or (isinstance(said, Birth) and said.online):
                 await self._channel.send("ota/offer", b"")
         raise LinkError(f"{self._id}: did not come back within {update.header.trial_s + COME_BACK_S:.0f} s of its restart")

@@ -115,8 +115,14 @@ def test_an_armed_robot_is_not_updated_nor_configured_anew(running: VirtualBoard
     time.sleep(3.3)  # what is not said again is forgotten: the host has gone
     assert talk.stage(offer).state == "staged"
     talk.send("armed", b"1")
-    report = talk.until("refused")
-    assert report.error == "the robot is armed" and running.resets == 0 and not (running.jail / "trial").exists()
+    assert talk.until("refused").error == "the robot is armed"
+    talk.send("armed", b"0")
+    last = talk.stage(offer)
+    talk.send("ota/permit", keys.signer.sign(permit_digest("strut00", last.boot_id, bytes.fromhex(last.nonce), offer.digest)))
+    talk.until("starting")
+    talk.send("armed", b"1")  # at the last moment
+    assert talk.until("refused").error == "the robot is armed"
+    assert running.resets == 0 and not (running.jail / "trial").exists()
 
 
 def test_a_permit_is_good_for_one_board_one_boot_and_one_moment(
