@@ -151,8 +151,9 @@ class Bridge:
                     await client.subscribe([(topic, 0) for topic in names])
                     async for message in client.messages:
                         now_s = self._clock.now_s()
-                        if isinstance(message.payload, bytes):
-                            names[str(message.topic)].packet(message.payload, now_s)
+                        times = names.get(str(message.topic))  # brokers have been seen to send what was not asked for
+                        if times is not None and isinstance(message.payload, bytes):
+                            times.packet(message.payload, now_s)
             await wait_s(RETRY_S)
 
 
