@@ -23,8 +23,8 @@ class Imperfections:
     gain: np.ndarray = field(default_factory=lambda: np.ones((2, 4)))
     hysteresis: float = 4.0
     seal_pct: float = 92.0
-    leak_per_s: float = 1.0 / 400.0
-    total_pct: float = 50.0
+    leak_per_s: float = 1.0 / 600.0
+    total_pct: float = 20.0
     pose_m: float = 0.0005
     pose_deg: float = 0.3
     pose_delay_s: float = 0.05

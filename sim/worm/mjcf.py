@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from onboard.planning.contact.scene import Scene
 from onboard.planning.contact.worm import WormSpec
 
-PIECES = 4
-TIMESTEP_S = 0.002
+PIECES = 3
+TIMESTEP_S = 0.004
 AXIAL_N_PER_M = 700.0  # of a whole segment (ours): 1 N stretches it by 1.4 mm
 TWIST = 4.0  # stiffness about the body axis over that in bending (ours)
 RELAXATION_S = 0.04  # damping over stiffness of the material (ours)
@@ -70,7 +70,7 @@ def build(spec: WormSpec, scene: Scene) -> PlantModel:
     gravity = " ".join(f"{g:.6g}" for g in spec.gravity)
     xml = (
         f'<mujoco model="{spec.robot.name}"><option timestep="{TIMESTEP_S}" integrator="implicitfast" gravity="{gravity}" '
-        'cone="elliptic" iterations="30"/><visual><global offwidth="800" offheight="600"/></visual>'
+        'cone="elliptic" iterations="20"/><visual><global offwidth="800" offheight="600"/></visual>'
         f"<worldbody>{_solids(scene)}{holds}{body}</worldbody>"
         f"<equality>{welds}</equality><actuator>{''.join(actuators)}</actuator></mujoco>"
     )

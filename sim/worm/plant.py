@@ -19,8 +19,8 @@ from sim.worm.faults import Faults, Imperfections
 from sim.worm.mjcf import PIECES, TIMESTEP_S, build, joint_targets
 
 Floats = NDArray[np.float64]
-BOARD_S = 0.01  # boards and seals advance in steps of this
-TEAR_S = 0.05  # forces on a pad are smoothed over this before they tear it off
+BOARD_S = 0.02  # boards and seals advance in steps of this
+TEAR_S = 0.06  # forces on a pad are smoothed over this before they tear it off
 
 
 class WormPlant:
@@ -48,7 +48,7 @@ class WormPlant:
         self._force, self._moment = np.zeros(links), np.zeros(links)
         self._arrivals: deque[PoseReading] = deque()
         self._reading: PoseReading | None = None
-        self._next_pose_s = 0.0
+        self._next_pose_s, self._done_s = 0.0, 0.0
         self._place(start)
 
     @property
@@ -88,7 +88,8 @@ class WormPlant:
 
     def advance(self, for_s: float) -> None:
         """Runs the plant, its boards and its pose source."""
-        for _ in range(max(1, round(for_s / BOARD_S))):
+        for _ in range(max(1, round((self.t_s + for_s - self._done_s) / BOARD_S))):
+            self._done_s += BOARD_S
             self.valves.advance(self.t_s, BOARD_S)
             self._shape_targets()
             for _ in range(round(BOARD_S / TIMESTEP_S)):
@@ -146,13 +147,13 @@ class WormPlant:
     def _tear(self) -> None:
         """Pads whose weld carries more than their vacuum can are pulled off."""
         d, i = self.data, self.imperfections
-        rows = d.efc_type[: d.nefc] == mujoco.mjtConstraint.mjCNSTR_EQUALITY
         share = 1.0 - np.exp(-BOARD_S / TEAR_S)
+        first = 0  # equality constraints come first, six rows an active weld, in the welds' order
         for link, weld in enumerate(self._welds):
-            mine = np.flatnonzero(rows & (d.efc_id[: d.nefc] == weld))
-            if len(mine) < 6:
+            if not d.eq_active[weld] or first + 6 > d.ne:
                 continue
-            load = d.efc_force[mine]
+            load = d.efc_force[first : first + 6]
+            first += 6
             self._force[link] += share * (float(np.linalg.norm(load[:3])) - self._force[link])
             self._moment[link] += share * (float(np.linalg.norm(load[3:6])) - self._moment[link])
             grip = self.suction.vacuum_pa[link] / VACUUM_PA

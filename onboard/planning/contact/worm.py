@@ -143,6 +143,7 @@ class ExecutionNumbers(Section, frozen=True):
     pose_ttl_s: Seconds
     pose_lost_s: Seconds
     smoothing_s: Seconds
+    response_s: Seconds
     prepare_s: Seconds
     steady_s: Seconds
     settle_s: Seconds

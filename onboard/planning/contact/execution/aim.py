@@ -17,16 +17,27 @@ from onboard.planning.contact.scene import Scene
 from onboard.planning.contact.transition import transition
 from onboard.planning.contact.worm import WormSpec
 
-START_GRACE_M, START_GRACE_DEG = 0.003, 6.0  # how much worse than planned a pad that already holds may sit
+START_GRACE_M, START_GRACE_DEG = 0.003, 12.0  # how much worse than planned a pad that already holds may sit
+# shares of load capacity and curvature, and of a segment's range at either end, that plans for execution leave to control:
+# a plan at the edge of the feasible set cannot be tracked (paper, V-E3)
+CAPACITY, CURVATURE, RANGE = 0.8, 0.9, 0.05
 
 
 def planning_spec(spec: WormSpec) -> WormSpec:
-    """The worm as plans for execution see it: pads must land closer than they need to hold."""
+    """The worm as plans for execution see it: pads land closer than they need to, and segments keep room for control."""
     assert spec.execution is not None
+    span = spec.segments.length_max_m - spec.segments.length_min_m
+    segments = msgspec.structs.replace(
+        spec.segments,
+        length_min_m=spec.segments.length_min_m + RANGE * span,
+        length_max_m=spec.segments.length_max_m - RANGE * span,
+        curvature_max_per_m=CURVATURE * spec.segments.curvature_max_per_m,
+    )
+    load = msgspec.structs.replace(spec.load, capacity_n_m=CAPACITY * spec.load.capacity_n_m)
     pads = msgspec.structs.replace(
         spec.pads, distance_tolerance_m=spec.execution.landing_m, angle_tolerance_deg=spec.execution.landing_deg
     )
-    return msgspec.structs.replace(spec, pads=pads)
+    return msgspec.structs.replace(spec, pads=pads, segments=segments, load=load)
 
 
 def lenient_spec(spec: WormSpec) -> WormSpec:

@@ -13,10 +13,10 @@ from onboard.planning.contact.kinematics import chain, chain_jacobian
 from onboard.planning.contact.plan import State
 
 POSITION_M, ROTATION_RAD = 0.001, 0.01  # what counts as one in the fit
-_ITERATIONS = 4
+_ITERATIONS = 2  # every reading starts from the last fit
 # a state handed to the planner keeps this much room in every section: with less, the load that changes along the first
 # motion already leaves it
-_ROOM = 0.06
+_ROOM = 0.04
 
 
 class ChainEstimate:
@@ -49,11 +49,14 @@ class ChainEstimate:
         self.residual_m, self.t_s = residual, reading.t_s
 
     def state(self, body: Record, attached: NDArray[np.uint8]) -> State:
-        """The estimate as a state a planner accepts: shapes pulled into their sections where noise put them outside."""
+        """The estimate as a state a planner accepts: shapes pulled into their sections where noise put them outside.
+
+        Attached links, and links between them, stay where they were measured; free ends follow from the shapes.
+        """
         shape, frames = self.shape.copy(), self.frames.copy()
         n = len(shape)
         moments, bins = np.empty(n), np.empty(n, dtype=np.int64)
-        anchor = int(np.flatnonzero(attached)[0]) if attached.any() else 0
+        anchors = np.flatnonzero(attached)
         for _ in range(3):
             load_moments(body, frames, shape, attached, moments, bins)
             for i in range(n):
@@ -64,7 +67,10 @@ class ChainEstimate:
                         break
                     shape[i, 1:] *= 0.95
                     shape[i, 0] += 0.02 * (body["length_min"] + 0.5 * body["length_span"] - shape[i, 0])
-            frames = _around(self.frames[anchor], shape, anchor)
+            if anchors.size:
+                first, last = int(anchors[0]), int(anchors[-1])
+                frames[:first] = _around(self.frames[first], shape, first)[:first]
+                frames[last + 1 :] = _around(self.frames[last], shape, last)[last + 1 :]
         return State(frames, shape, attached.copy())
 
 

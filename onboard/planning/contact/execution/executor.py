@@ -73,6 +73,7 @@ class Executor:
         self._aimer, self._body = Aimer(spec, scene), measured_body(spec)
         self.estimate = ChainEstimate(start, spec.execution.smoothing_s)
         self.law = PressureLaw(spec)
+        self._expected = start.shape.copy()  # what chambers with their lag should have made of the wish by now
         n = len(start.shape)
         self.held: Flags = start.attached.astype(bool)
         self.want = Want(start.shape.copy(), start.attached.copy(), self.held.copy(), np.zeros(n, dtype=bool))
@@ -247,5 +248,6 @@ class Executor:
         base = chamber_pressures(self._spec, self.want.shape, sag)
         total = base + self.law.correction
         room = np.all((total > 0.0) & (total < self._numbers.supply), axis=1) | ~self.want.active
-        correction = self.law.update(dt_s, self.want.shape, self.estimate.shape, self.want.active, room)
+        self._expected += (self.want.shape - self._expected) * min(1.0, dt_s / self._numbers.response_s)
+        correction = self.law.update(dt_s, self._expected, self.estimate.shape, self.want.active, room)
         self.governor.issue(t_s, base + correction, self.want.suction)

@@ -153,7 +153,7 @@ class StepRun:
             if for_s > (numbers.steady_s if gap < numbers.drift_m else numbers.settle_s):
                 self._enter(Phase.DONE)
             return
-        near = gap < numbers.drift_m and turn_between(frame[:, :3], self._aim.pose[:, :3]) < np.deg2rad(numbers.drift_deg)
+        near = gap < 0.5 * numbers.drift_m and turn_between(frame[:, :3], self._aim.pose[:, :3]) < np.deg2rad(numbers.drift_deg)
         if near and for_s > numbers.steady_s and self._aimer.landed(frame, numbers.landing_m, numbers.landing_deg):
             self._enter(Phase.SEAL)
         elif for_s > numbers.settle_s:
