@@ -58,7 +58,7 @@ def _contacts(g: Graph, chain: tuple[str, str, str, str, str], length: str, con:
 
 
 def _push(g: Graph, matrix: str, target: str) -> str:
-    """Contact pushes (M, C, 1) of the dual problem by accelerated projected gradient: now = max(0, (1 - S A) moved - S target)."""
+    """Contact pushes (M, C, 1) of the dual problem by accelerated projected gradient, max(0, (1 - S A) p - S target)."""
     size = g.op("Reciprocal", g.op("ReduceSum", g.op("Abs", matrix), g.ints(2), keepdims=1))
     keep, less = g.sub(g.const(np.eye(CONTACTS)[None]), g.mul(matrix, size)), g.mul(target, size)
     now, old = str(g.op("Relu", g.op("Neg", less))), ""

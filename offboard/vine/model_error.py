@@ -24,8 +24,8 @@ KNOTS = 4
 def model_error(robot: VineRobot, seed: int, tasks: int, each: int = 8) -> dict[str, Any]:
     """Tip distance [mm] by horizon [s]: median and 90th percentile of `each` rollouts in each of `tasks` scenes.
 
-    Both start from the launch and get the same commands: full growth, base heading and curvature as lines between random
-    knots over their whole range, followed at the slew rates.
+    Both start from the launch and get the same commands: full growth, base heading and curvature from lines between random
+    knots over their whole range, held for a step of the model, followed at the slew rates.
     """
     layout = layout_of(robot)
     model = VineDynamics(load_model_file(robot.manifest_path, robot.robot.name, robot.physics_hash), layout)
@@ -39,7 +39,7 @@ def model_error(robot: VineRobot, seed: int, tasks: int, each: int = 8) -> dict[
         knots[..., 0] = robot.high[0]
         knots[:, 0, 1:] = 0.0
         wanted = Knots(model.steps, KNOTS, "linear").expand(knots)
-        followed = follow(robot, knots, frames)
+        followed = follow(robot, np.repeat(wanted, FRAMES, axis=1).transpose(1, 0, 2))
         sim = Simulator(plant_robot(robot), [task.scene] * each, Options(links=robot.body.links))
         state = sim.start(0.0)
         controls = sim.controls(frames, state)

@@ -34,11 +34,10 @@ class Reached:
     rollouts: int
 
 
-def follow(robot: VineRobot, knots: Floats, frames: int) -> Floats:
-    """Controls (F, B, 3) of knots (B, K, 3), heading and curvature at their slew rates from 0."""
-    wanted = Knots(frames, knots.shape[1], "linear").expand(knots).transpose(1, 0, 2)
-    made, now, reach = wanted.copy(), np.zeros((len(knots), 2)), robot.slew * FRAME_S
-    for t in range(frames):
+def follow(robot: VineRobot, wanted: Floats) -> Floats:
+    """What the actuators do (F, B, 3) when asked for (F, B, 3): heading and curvature at their slew rates from 0."""
+    made, now, reach = wanted.copy(), np.zeros((wanted.shape[1], 2)), robot.slew * FRAME_S
+    for t in range(len(wanted)):
         now = now + np.clip(wanted[t, :, 1:] - now, -reach, reach)
         made[t, :, 1:] = now
     return made
@@ -53,13 +52,13 @@ def reachable(
     frames = round(SECONDS / FRAME_S)
     sim = Simulator(plant_robot(robot), [task.scene] * POPULATION, Options(links=robot.body.links))
     start = sim.start(0.0)
-    low, high = robot.low, robot.high
+    low, high, basis = robot.low, robot.high, Knots(frames, KNOTS, "linear")
     mean = np.tile(np.array([high[0], np.arctan2(task.goal[1], task.goal[0]), 0.0]), (KNOTS, 1))
     spread = np.tile(0.5 * (high - low), (KNOTS, 1))
     nearest, used = np.inf, 0
     while used < rollouts:
         knots = np.clip(mean + spread * rng.standard_normal((POPULATION, KNOTS, 3)), low, high)
-        commands = follow(robot, knots, frames)
+        commands = follow(robot, basis.expand(knots).transpose(1, 0, 2))
         controls = sim.controls(frames, start)
         controls[..., 0], controls[..., 4], controls[..., 5] = commands[..., 0], commands[..., 1], commands[..., 2]
         state, cost = start, np.full(POPULATION, np.inf)
