@@ -58,5 +58,8 @@ def _words(path: Path, summary: dict[str, object]) -> str:
     lines = [f"{path}: {summary['messages']} messages; compared {compared}"]
     if summary["truncated"]:
         lines.append(f"the recording is cut off: {summary['truncated']}")
-    lines.append("identical, bit for bit" if summary["identical"] else f"different: {summary['first_difference']}")
+    if summary["identical"]:
+        lines.append("identical, bit for bit")
+    else:
+        lines.append(f"different: {summary['first_difference'] or 'the recording holds nothing to compare'}")
     return "\n".join(lines)

@@ -78,7 +78,11 @@ def recorded_spec(recording: Recording) -> RobotSpec:
     text = recording.metadata.get("robot_toml")
     if text is None:
         raise RecordingError(f"{recording.path}: does not hold the robot's file")
-    return build_spec(f"{recording.path} (robot's file)", tomllib.loads(text))
+    try:
+        raw = tomllib.loads(text)
+    except ValueError as error:
+        raise RecordingError(f"{recording.path}: the robot's file in it is damaged: {error}") from error
+    return build_spec(f"{recording.path} (robot's file)", raw)
 
 
 def replay(
@@ -86,7 +90,11 @@ def replay(
 ) -> ReplayResult:
     """Replay all of `recording` on `spec`; `on_message` sees every recorded message after it has been fed or compared."""
     sink, outputs, result = ReplaySink(), _Outputs(), ReplayResult()
-    core = Core(spec, sink, outputs, int(recording.metadata.get("epoch_start", "0")))
+    try:
+        epoch_start = int(recording.metadata.get("epoch_start", "0"))
+    except ValueError as error:
+        raise RecordingError(f"{recording.path}: its epoch_start is no number") from error
+    core = Core(spec, sink, outputs, epoch_start)
     for topic, fields in recording:
         result.messages += 1
         if topic in OUTPUTS:
@@ -110,6 +118,8 @@ def _feed(core: Core, sink: ReplaySink, topic: str, fields: dict[str, Any]) -> N
         posture = posture_from(fields["posture"]) if "posture" in fields else None
         try:
             core.request(fields["t_s"], Event(fields["request"]), posture)
+        except ValueError as error:
+            raise RecordingError(f"a recorded request is none that prestress knows: {error}") from error
         except SafetyError:
             return  # it was refused then as well
     elif topic == schemas.TICK:

@@ -21,6 +21,8 @@ def plot_recording(recording: Recording, spec: RobotSpec, out: Path) -> None:
     tips, lengths, commands, changes = [], [], [], []
     for topic, fields in recording:
         if topic == schemas.ESTIMATE:
+            if len(fields["tip_m"]) != 3 or "cable_length_m" not in fields:
+                raise RecordingError(f"{recording.path}: holds estimates without tip or cables")
             tips.append((fields["t_s"], *fields["tip_m"]))
             lengths.append(fields["cable_length_m"])
         elif topic == schemas.COMMAND:

@@ -16,6 +16,7 @@ from mcap.records import Channel, Message, Metadata, Schema
 from mcap.stream_reader import StreamReader
 
 from onboard.errors import RecordingError
+from onboard.telemetry.recorded import check
 from onboard.telemetry.schemas import decode
 
 MAX_RECORD_BYTES = 64 * 1024 * 1024
@@ -32,7 +33,7 @@ class Recording:
     messages: int = 0
 
     def __iter__(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """(topic, fields) in the order of writing; complete chunks only."""
+        """(topic, fields) in the order of writing; complete chunks only. Raises RecordingError for a message of another make."""
         self.truncated, self.messages = None, 0
         channels: dict[int, str] = {}
         with self.path.open("rb") as file:
@@ -46,6 +47,9 @@ class Recording:
                         topic = channels.get(record.channel_id)
                         if topic is not None:
                             fields = decode(record.data)
+                            problem = check(topic, fields)
+                            if problem:
+                                raise RecordingError(f"{self.path}: message {self.messages + 1}, on {topic}: {problem}")
                             self.messages += 1
                             yield topic, fields
                     elif isinstance(record, Metadata) and record.name == "prestress":
@@ -66,12 +70,15 @@ def open_recording(path: Path) -> Recording:
         raise RecordingError(f"{path}: there is no such recording")
     recording = Recording(path)
     try:
-        for record in StreamReader(path.open("rb"), record_size_limit=MAX_RECORD_BYTES).records:
-            if isinstance(record, Metadata) and record.name == "prestress":
-                recording.metadata.update(record.metadata)
-                return recording
-            if isinstance(record, Message):
-                break
+        with path.open("rb") as file:
+            for record in StreamReader(file, record_size_limit=MAX_RECORD_BYTES).records:
+                if isinstance(record, Metadata) and record.name == "prestress":
+                    recording.metadata.update(record.metadata)
+                    return recording
+                if isinstance(record, Message):
+                    break
+    except OSError as error:
+        raise RecordingError(f"{path}: cannot be read: {error.strerror}") from error
     except _BROKEN as error:
         raise RecordingError(f"{path}: is not a recording ({type(error).__name__})") from error
     raise RecordingError(f"{path}: is an MCAP file, but not one that prestress wrote")

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from onboard.errors import RecordingError
 from onboard.messages import BoardReport, PoseEstimate, Setpoints
 
 PACKET = "/link/packet"
@@ -72,8 +73,11 @@ def packet(strut: int, kind: str, payload: bytes, received_s: float) -> bytes:
 
 
 def packet_payload(fields: dict[str, Any]) -> bytes:
-    """The raw bytes of a recorded packet."""
-    return base64.b64decode(fields["data"], validate=True)
+    """The raw bytes of a recorded packet; raises RecordingError when they are not base64."""
+    try:
+        return base64.b64decode(fields["data"], validate=True)
+    except ValueError as error:
+        raise RecordingError(f"a message on {PACKET} holds no packet: {error}") from error
 
 
 def report(r: BoardReport) -> bytes:
