@@ -26,6 +26,7 @@ from onboard.vine_robot import VineRobot
 
 HISTORY = 600  # commands kept to carry a state forward
 START_M = 1.5  # links that stand at the start
+SIDEWAYS = 2.0  # tolerances beside the goal at which a tip that passes it still stops
 DIRECTION_POINTS = 4  # of a picture, from the tip back, that say where the tip points
 
 
@@ -103,7 +104,9 @@ class Steerer:
         to_goal = self.goal - (line.points_m[-1] + grown * along)
         distance = float(np.linalg.norm(to_goal))
         near, past = distance < 0.25 * self.robot.planner.arrive_m, float(to_goal @ along) <= 0.0
-        if not self.arrived and (near or (past and distance < self.robot.planner.tolerance_m)):
+        if past and not near:  # what is left is sideways: base and muscles can still make that good, unless a wall is between
+            near = float(self.way(self.goal - to_goal)) < SIDEWAYS * self.robot.planner.tolerance_m
+        if near and not self.arrived:
             self.stop_growth()
         return self.arrived
 
@@ -115,7 +118,7 @@ class Steerer:
         low[0] = high[0] = 0.0
         self.mppi.set_bounds(Bounds(low, high))
         self.mppi.reset(np.tile([0.0, *self.actual], (self.mppi.config.knots, 1)))
-        self.cost.slow = 1.0
+        self.cost.slow, self.cost.turn = 1.0, 0.0
 
     def carry(self, state: Floats, from_s: float, to_s: float) -> Floats:
         """`state` carried from one time to another under the commands given, to the nearest whole step of the model."""
