@@ -109,6 +109,7 @@ class PlannerClient:
             self._start()
 
     def _start(self) -> None:
+        data = msgspec.msgpack.encode(self.data)
         self._requests, self._replies = Slot.create("plan-requests"), Slot.create("plan-replies")
         fds = (self._requests.fd, self._replies.fd)
         try:
@@ -117,7 +118,6 @@ class PlannerClient:
             )
         except OSError as error:
             raise PlanningError(f"the planner process cannot be started: {error.strerror}") from error
-        data = msgspec.msgpack.encode(self.data)
         if process.stdin is None:
             raise PlanningError("the planner process has no input")
         self._process, self._started_s, self._answered = process, self.clock.now_s(), self._number
