@@ -11,6 +11,7 @@ from onboard.control.postures import PostureStore, check_name
 from onboard.errors import UsageError
 from onboard.messages import Posture
 from onboard.runtime.core import Core
+from onboard.runtime.frame import frame
 from onboard.runtime.status import StatusReporter
 from onboard.safety.table import Event
 
@@ -19,8 +20,9 @@ PLAIN = {"arm": Event.ARM, "disarm": Event.DISARM, "stop": Event.STOP, "reset": 
 
 
 class Console:
-    """Carries out requests: arm, disarm, stop, reset, hand, teach NAME, go NAME, postures, delete NAME, status, record PATH,
-    record_stop, quit. A refusal is a PrestressError; the control socket turns it into the client's answer.
+    """Carries out requests: arm, disarm, stop, reset, hand, teach NAME, go NAME, postures, delete NAME, status, frame (what a
+    live view draws), record PATH, record_stop, quit. A refusal is a PrestressError; the control socket turns it into the
+    client's answer.
     """
 
     def __init__(
@@ -43,6 +45,8 @@ class Console:
             return {"line": transition.text, "state": transition.target.value, "epoch": transition.epoch}
         if what == "status":
             return {"status": self._reporter.status()}
+        if what == "frame":
+            return frame(self._core(), self._clock.now_s())
         if what == "teach":
             return self._teach(_text(request, "name"))
         if what == "go":
