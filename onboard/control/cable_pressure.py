@@ -140,6 +140,12 @@ class CablePressureControl:
         """A new goal: the way to it starts at the present lengths and pressures, without a jump."""
         if not all(np.isfinite(part).all() for part in (goal.cable_length_m, goal.pressure_pa, goal.tip_m)):
             raise NotANumberError(f"posture {goal.name!r} holds a value that is not a number")
+        if (
+            goal.cable_length_m.shape != (self._cables,)
+            or goal.pressure_pa.shape != self._output.shape
+            or goal.tip_m.shape != (3,)
+        ):
+            raise NotANumberError(f"posture {goal.name!r} is not one of this robot: {self._cables} cable lengths are needed")
         self._goal, self._start_s = goal, estimate.t_s
         self._from_length = estimate.cable_length_m.copy()
         self._from_pressure = self._output.copy()

@@ -55,10 +55,12 @@ class Layered:
         use = usable(observations)
         self._reporter.require(observations, use)
         cosine = np.ascontiguousarray(observations.direction[:, 2])
-        before = self._pose.copy()
+        state = (self._pose, self._position, self._rotation)
+        before = [part.copy() for part in state]
         self._kernel(self._pose, self._position, self._rotation, cosine, use)
-        if not np.isfinite(self._pose).all():
-            self._pose[:] = before
+        if not all(np.isfinite(part).all() for part in state):
+            for part, old in zip(state, before, strict=True):
+                part[:] = old
         covariance = self._covariance(observations, use)
         return self._reporter.build(
             observations, use, self._position, self._rotation, covariance, observations.flags, EstimateFlag.NONE

@@ -14,6 +14,7 @@ from multiprocessing.synchronize import Event
 import numpy as np
 
 from onboard.clock import WallClock
+from onboard.errors import UsageError
 from onboard.runtime.loop import FixedRateLoop, LoopGroup
 from onboard.runtime.realtime import enter_batch, enter_realtime, leave_realtime
 
@@ -35,6 +36,8 @@ def bench_loop(parser: argparse.ArgumentParser) -> Callable[[argparse.Namespace]
 def run(args: argparse.Namespace) -> int:
     """Measure all cells; prints a table, or JSON."""
     seconds = 4.0 if args.quick else float(args.seconds)
+    if not 0.5 <= seconds <= 3600.0:
+        raise UsageError(f"--seconds is {seconds}: must lie in 0.5 .. 3600")
     result: dict[str, object] = {}
     reasons: tuple[str, ...] = ()
     granted = enter_realtime()

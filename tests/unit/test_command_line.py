@@ -68,6 +68,7 @@ def test_every_installed_verb_is_described() -> None:
         (["run", "manipulator", "--duration", "nan"], 2, "--duration"),
         (["run", "manipulator", "--seed", "-1"], 2, "--seed"),
         (["evaluate", "posture", "--seed", "4294967296"], 2, "--seed"),
+        (["bench", "loop", "--seconds", "nan"], 2, "--seconds"),
         (["run", "manipulator", "--broker", "nonsense"], 2, "broker URL"),
         (["run", "manipulator", "--record", "/tmp/x.mcap"], 2, "needs --hardware"),
         (["run", "manipulator", "--lan"], 2, "needs --hardware"),

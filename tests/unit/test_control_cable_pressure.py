@@ -206,6 +206,9 @@ def test_bad_numbers_are_refused_by_name():
     bad = dataclasses.replace(goal(bent()), pressure_pa=frozen(np.full(40, np.inf)), name="broken")
     with pytest.raises(NotANumberError, match="broken"):
         control.update(estimate(), MEASURED, bad)
+    foreign = dataclasses.replace(goal(bent()), cable_length_m=frozen(np.ones(CABLES - 1)), name="foreign")
+    with pytest.raises(NotANumberError, match="foreign"):
+        control.update(estimate(), MEASURED, foreign)
 
 
 def test_one_bad_estimate_leaves_no_trace():

@@ -91,6 +91,17 @@ def test_not_a_number_goes_no_further_and_leaves_no_trace(spec, scene, method: s
         assert np.isfinite(hurt.update(tick).position_m).all()
 
 
+@pytest.mark.parametrize("method", ("gradient", "gauss_newton"))
+def test_numbers_that_overflow_leave_the_last_pose_standing(spec, scene, method: str) -> None:
+    unit = estimator(method, spec)
+    before = feed(unit, 50, scene[2])
+    with np.errstate(over="ignore", invalid="ignore"):
+        during = feed(unit, 5, scene[2] * 1e300, start=50)
+    assert np.isfinite(during.position_m).all() and np.isfinite(during.rotation).all()
+    after = feed(unit, 50, scene[2], start=55)
+    assert np.linalg.norm(after.tip_m - before.tip_m) < 0.02
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_one_missing_strut_degrades_the_estimate_but_it_stays_good(spec, scene, method: str) -> None:
     unit = estimator(method, spec)
