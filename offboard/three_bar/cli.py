@@ -74,6 +74,7 @@ def train_three_bar(parser: argparse.ArgumentParser) -> Run:
     parser.add_argument("--seed", type=int, default=None, help="instead of the file's")
     parser.add_argument("--updates", type=int, default=None, help="instead of the file's")
     parser.add_argument("--batch", type=int, default=None, help="instead of the file's")
+    parser.add_argument("--stop-after", type=int, default=None, help="pause after so many updates; 0: only report what is there")
     parser.add_argument("--begin-with", type=Path, default=None, help="best.pt of a run that gives a new run its first weights")
     parser.add_argument("--quick", action="store_true", help="20 updates of 16 windows: to see that everything works")
     parser.add_argument("--restart", action="store_true", help="forget the folder's checkpoint")
@@ -85,6 +86,8 @@ def train_three_bar(parser: argparse.ArgumentParser) -> Run:
         from offboard.three_bar.train_report import write_report
         from offboard.three_bar.train_settings import DEFAULT_FILE, load_settings, overridden
 
+        if args.stop_after is not None and args.stop_after < 0:
+            raise UsageError(f"--stop-after {args.stop_after}: must be 0 or more")
         changes = {"seed": args.seed, "updates": args.updates, "batch": args.batch}
         if args.quick:
             changes |= {"updates": 20, "batch": 16, "check_every": 10, "check_windows": 16}
@@ -94,7 +97,7 @@ def train_three_bar(parser: argparse.ArgumentParser) -> Run:
             (folder / CHECKPOINT).unlink(missing_ok=True)
         trainer = Trainer(settings, folder, args.variant, args.begin_with)
         with bar(f"train {args.variant}") as update:
-            progress = trainer.run(update)
+            progress = trainer.run(update, args.stop_after)
         report = describe(trainer)
         write_report(folder, report)
         if args.json:

@@ -60,6 +60,8 @@ def test_from_data_to_a_tabled_model(tmp_path: Path, capsys: pytest.CaptureFixtu
     data, run, models = tmp_path / "data", tmp_path / "runs/three_bar/contact", tmp_path / "models"
     words = ("--episodes", "10", "--seconds", "3", "--drives", "bang", "--terrains", "flat,walls", "--out", str(data))
     assert call(collect_three_bar, *words, capsys=capsys)["made"] == 10
+    paused = call(train_three_bar, "--quick", "--stop-after", "10", "--data", str(data), "--out", str(run), capsys=capsys)
+    assert paused["updates"] == 10 and (run / "report.json").is_file()
     trained = call(train_three_bar, "--quick", "--data", str(data), "--out", str(run), capsys=capsys)
     assert trained["updates"] == 20
     again = call(train_three_bar, "--quick", "--data", str(data), "--out", str(run), capsys=capsys)

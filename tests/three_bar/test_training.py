@@ -160,7 +160,7 @@ def test_missing_data_is_said_before_anything_else(tmp_path: Path) -> None:
     [
         ("latent = 64", "latent = 0", "network.latent"),
         ("latent = 64", "latent = 64\ndepth = 3", "network.depth"),
-        ("share = 0.15 },\n    { chunks = 2", "share = 0.25 },\n    { chunks = 2", "training.stages"),
+        ("share = 0.3 },\n    { chunks = 2", "share = 0.4 },\n    { chunks = 2", "training.stages"),
         ("chunk_steps = 20", "chunk_steps = 21", "network.chunk_steps"),
         ("learning_rate = 2e-3", "learning_rate = nan", "training.learning_rate"),
         ("{ chunks = 10,", "{ chunks = 11,", "training.stages"),
