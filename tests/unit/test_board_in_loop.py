@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from onboard.cli.main import main
 from onboard.errors import UsageError, WireError
 from onboard.link.board_json import Birth
 from onboard.link.sample_source import SampleSource
@@ -121,3 +122,29 @@ def test_a_strut_that_should_be_fed_is_left_out_on_its_own_sensor() -> None:
 def test_a_fed_strut_that_the_robot_does_not_have_is_refused() -> None:
     with pytest.raises(UsageError, match="--fed strut77"):
         SampleSource(RIG, ["strut77"])
+
+
+@pytest.mark.parametrize(
+    ("boards", "said"),
+    [
+        (["strut99=/dev/x"], "has no strut 'strut99'; it has strut00 .. strut03"),
+        (["strut00=/dev/x", "strut00=/dev/y"], "strut00 is given twice"),
+        (["strut00=/dev/x", "strut01=/dev/x"], "/dev/x is given twice"),
+        (["strut00"], "write STRUT=PORT"),
+        (["strut00="], "write STRUT=PORT"),
+    ],
+)
+def test_words_that_cannot_be_meant_are_refused(boards: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [word for board in boards for word in ("--board", board)]
+    for verb in ("sim", "run"):
+        assert main([verb, "module_rig", "--broker", "mqtt://127.0.0.1:1", *words]) == 2
+        assert said in capsys.readouterr().err
+
+
+def test_only_struts_are_fed_and_a_broker_must_be_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sim", "manipulator", "--broker", "mqtt://h", "--board", "valve0=/dev/x"]) == 2
+    assert "valve0 is an actuator board" in capsys.readouterr().err
+    for verb in ("sim", "run"):
+        assert main([verb, "module_rig", "--board", "strut00=/dev/x"]) == 2
+        assert "needs the broker that the board was flashed for" in capsys.readouterr().err
+    assert main(["run", "module_rig", "--hardware", "--board", "strut00=/dev/x"]) == 2
