@@ -59,6 +59,7 @@ def test_a_strut_with_another_password_than_the_broker_has_says_that_it_is_not_a
     assert "not-the-one" not in str(caught.value)
 
 
+@pytest.mark.long
 def test_struts_with_a_wrong_password_is_one_line_that_does_not_quote_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
