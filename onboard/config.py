@@ -40,6 +40,11 @@ class Section(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=T
 
 def read_toml(path: Path) -> dict[str, Any]:
     """The file as nested dicts; refuses what is not UTF-8 TOML, non-finite numbers and oversized files."""
+    return parse_toml(str(path), read_text(path))
+
+
+def read_text(path: Path) -> str:
+    """The file's text; refuses what is not UTF-8, starts with a byte order mark or is oversized."""
     name = str(path)
     try:
         with path.open("rb") as file:
@@ -51,11 +56,16 @@ def read_toml(path: Path) -> dict[str, Any]:
     if data.startswith((b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")):
         raise ConfigError(name, "", "starts with a byte order mark; save it as plain UTF-8")
     try:
-        text = data.decode("utf-8")
-        _refuse_deep_keys(name, text)
-        raw = tomllib.loads(text)
+        return data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise ConfigError(name, "", f"is not UTF-8 (byte {error.start})") from error
+
+
+def parse_toml(name: str, text: str) -> dict[str, Any]:
+    """TOML text as nested dicts; errors name the file `name`."""
+    try:
+        _refuse_deep_keys(name, text)
+        raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(name, "", f"is not valid TOML: {error}") from error
     except (RecursionError, ValueError) as error:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from rich.console import Console
 
-from onboard.errors import PrestressError, RobotFault
+from onboard.errors import LinkError, PrestressError, RobotFault
 from onboard.robot import RobotSpec
 from sim.display import LiveTable
 from sim.rig import SimulatedRobot
@@ -62,6 +62,8 @@ def simulate(args: argparse.Namespace, path: Path, spec: RobotSpec) -> int:
         print(msgspec.json.encode(summary).decode())
     if interrupted:
         return 130
+    if not status["link"]["connects"]:
+        raise LinkError(f"{status['link']['broker']} was never reached: is it running, are address, user and password right?")
     return RobotFault.exit_code if daemon_exit or status["state"] in ("fault", "safe") else 0
 
 

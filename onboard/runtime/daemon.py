@@ -12,13 +12,14 @@ from pathlib import Path
 
 from onboard import __version__
 from onboard.clock import WallClock, wait_s
+from onboard.config import parse_toml, read_text
 from onboard.control.postures import PostureStore
 from onboard.errors import PrestressError, RobotFault, SafetyError
 from onboard.link.endpoint import Endpoint
 from onboard.link.sample_source import SampleSource
 from onboard.link.serial_boards import SerialBoards
 from onboard.link.session import Session
-from onboard.robot import RobotSpec, load_robot
+from onboard.robot import RobotSpec, build_spec
 from onboard.runtime.control_socket import ControlSocket, socket_path
 from onboard.runtime.core import Core, LoopTotals
 from onboard.runtime.handler import Console
@@ -57,7 +58,8 @@ class Daemon:
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        self.spec: RobotSpec = load_robot(options.robot)
+        self._toml = read_text(options.robot)  # kept for recordings: the file may be edited while the robot runs
+        self.spec: RobotSpec = build_spec(str(options.robot), parse_toml(str(options.robot), self._toml))
         self.clock = WallClock()
         self._recorder: McapRecorder | NullRecorder = NullRecorder()
         # A number that grows from run to run: commands of an earlier daemon are never valid again.
@@ -88,7 +90,7 @@ class Daemon:
         server = ControlSocket(socket_path(self.spec.name), console.answer)
         await server.start()
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the last when a terminal or its network goes
             loop.add_signal_handler(number, self.stop)
         if self.options.duration_s is not None:
             loop.call_later(self.options.duration_s, self.stop)
@@ -179,7 +181,7 @@ class Daemon:
         metadata = {
             "version": __version__,
             "robot": self.spec.name,
-            "robot_toml": self.options.robot.read_text(),
+            "robot_toml": self._toml,
             "physics_hash": self.spec.physics_hash,
             "epoch_start": str(self._epoch_start),
             "start_wall_ns": str(self.clock.wall_ns()),

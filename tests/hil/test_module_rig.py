@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onboard.errors import SafetyError
+from onboard.errors import LinkError, SafetyError
 from onboard.runtime.replay import recorded_spec, replay
 from onboard.telemetry.reader import open_recording
 from sim.rig import SimulatedRobot
@@ -80,3 +83,13 @@ def test_the_daemon_ends_in_order_and_its_recording_replays_bit_for_bit(rig: Sim
     assert result.first_difference is None
     assert result.compared["/estimate"] > 500
     assert result.truncated is None
+
+
+def test_a_run_whose_broker_never_answered_is_not_called_good(tmp_path: Path) -> None:
+    words = ["run", "module_rig", "--broker", "mqtt://127.0.0.1:1", "--duration", "0.5", "--out", str(tmp_path / "run")]
+    tmp_path.chmod(0o711)
+    environment = os.environ | {"XDG_RUNTIME_DIR": str(tmp_path)}
+    command = [sys.executable, "-m", "onboard.cli.main", *words]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120.0, check=False)
+    assert done.returncode == LinkError.exit_code, done.stderr
+    assert "mqtt://127.0.0.1:1 was never reached" in done.stderr
