@@ -133,7 +133,7 @@ def steer(robot: VineRobot, task: Task, seed: int, threads: int = 1, progress: C
     while clock.now_s() < min(robot.planner.time_limit_s, stopped) + SETTLE_S:
         now = clock.now_s()
         if now >= robot.planner.time_limit_s and not steerer.arrived:
-            steerer.stop_growth()
+            steerer.hold()
         begin, cpu = time.perf_counter(), time.process_time()
         steerer.see(plant.picture(now))
         steerer.plan(now, now + period * FRAME_S)

@@ -1,8 +1,8 @@
 """One idea: steering a growing robot to a goal: a picture comes in, the state follows, a plan comes out, commands are asked for.
 
 Every picture is old and every plan is ready late: the state is carried forward with the commands that were really given, to
-the moment the plan begins. Growth stops for good once the tip is at the goal (what has grown does
-not come back); plans then keep the tip there against the stress that is left in the body.
+the moment the plan begins. What has grown does not come back: growth stops when the tip is at the goal, and from then on plans
+keep it there against the stress that is left in the body.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from onboard.vine_robot import VineRobot
 HISTORY = 600  # commands kept to carry a state forward
 START_M = 1.5  # links that stand at the start
 SIDEWAYS = 2.0  # tolerances beside the goal at which a tip that passes it still stops
+CREEP = 0.4  # of the top growth rate while the tip is held at the goal
 DIRECTION_POINTS = 4  # of a picture, from the tip back, that say where the tip points
 
 
@@ -107,16 +108,16 @@ class Steerer:
         if past and not near:  # what is left is sideways: base and muscles can still make that good, unless a wall is between
             near = float(self.way(self.goal - to_goal)) < SIDEWAYS * self.robot.planner.tolerance_m
         if near and not self.arrived:
-            self.stop_growth()
+            self.hold()
         return self.arrived
 
-    def stop_growth(self) -> None:
-        """From now on growth is 0 and plans only keep the tip where the goal is."""
+    def hold(self) -> None:
+        """From now on plans only keep the tip at the goal; growth creeps at most, to make good what the body springs back."""
         self.arrived = True
         self.plans.clear()
-        low, high = self.robot.low.copy(), self.robot.high.copy()
-        low[0] = high[0] = 0.0
-        self.mppi.set_bounds(Bounds(low, high))
+        high = self.robot.high.copy()
+        high[0] = min(high[0], CREEP * self.robot.high[0])
+        self.mppi.set_bounds(Bounds(self.robot.low, high))
         self.mppi.reset(np.tile([0.0, *self.actual], (self.mppi.config.knots, 1)))
         self.cost.slow, self.cost.turn = 1.0, 0.0
 
@@ -147,9 +148,9 @@ class Steerer:
             row = plan.sample(t_s)
             if row is not None:
                 return row
-        return self._hold()  # no plan
+        return self._still()  # no plan
 
-    def _hold(self) -> Floats:
+    def _still(self) -> Floats:
         """No growth, and base and muscles where they are now, not where they were sent."""
         return frozen([0.0, *self.actual])
 
