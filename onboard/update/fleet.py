@@ -28,7 +28,8 @@ from onboard.update.board import BoardUpdate, Outcome, Report, decode_report
 from onboard.update.keys import Signer
 from onboard.update.manifest import Update, make_update
 
-TIMEOUT_S = 5.0  # for each answer of the broker
+TIMEOUT_S = 10.0  # for each answer of the broker
+UNCONFIRMED = ("ota/chunk",)  # boards ask again for what gets lost
 AT_REST = (State.DISARMED, State.SAFE, State.FAULT)
 Progress = Callable[[str, str, int, int], None]
 
@@ -68,17 +69,17 @@ class OneAtATime:
 
 
 class _BoardChannel:
-    """One board's topics over the common session; what it says waits in its own queue, None there is the end of the session."""
+    """One board's topics over the common session; what it says waits in its own queue; a text there is why the session ended."""
 
     def __init__(self, client: aiomqtt.Client, topics: Topics, board_id: str) -> None:
         self._client, self._topics, self._id = client, topics, board_id
-        self.queue: asyncio.Queue[Report | Birth | None] = asyncio.Queue()
+        self.queue: asyncio.Queue[Report | Birth | str] = asyncio.Queue()
 
     async def send(self, leaf: str, payload: bytes) -> None:
         try:
-            await self._client.publish(self._topics.of(self._id, leaf), payload, qos=1)
+            await self._client.publish(self._topics.of(self._id, leaf), payload, qos=0 if leaf in UNCONFIRMED else 1)
         except aiomqtt.MqttError as error:
-            raise self._lost() from error
+            raise self._lost(str(error)) from error
 
     async def heard(self, timeout_s: float) -> Report | Birth | None:
         try:
@@ -86,12 +87,13 @@ class _BoardChannel:
                 said = await self.queue.get()
         except TimeoutError:
             return None
-        if said is None:
-            raise self._lost()
+        if isinstance(said, str):
+            raise self._lost(said)
         return said
 
-    def _lost(self) -> LinkError:
-        return LinkError(f"{self._id}: the broker was lost; the board keeps its firmware, or goes back to it if it was on trial")
+    def _lost(self, why: str) -> LinkError:
+        text = f"the broker was lost ({why}); the board keeps its firmware, or goes back to it if it was on trial"
+        return LinkError(f"{self._id}: {text}")
 
 
 class FleetUpdate:
@@ -189,6 +191,6 @@ class FleetUpdate:
                 channel, decode = found
                 with suppress(WireError, PrestressError):
                     channel.queue.put_nowait(decode(message.payload))
-        except aiomqtt.MqttError:
+        except aiomqtt.MqttError as error:
             for channel in channels.values():
-                channel.queue.put_nowait(None)
+                channel.queue.put_nowait(str(error))
