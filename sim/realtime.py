@@ -3,7 +3,8 @@
     python -m sim.realtime robots/manipulator.toml --boards DIR --socket PATH [--seed N] [--speed X]
 
 Requests on the socket (JSON lines, key "do"): lead_to {tilt_rad, azimuth_rad}; let_go; push_at_random {seed, peak_n};
-be_still; push {force_n, loop}; fault {strut, kind, axis}; bus {board, faults}; press_stop {board, pressed}; quit.
+be_still; push {force_n, loop}; fault {strut, kind, axis}; bus {board, faults}; press_stop {board, pressed};
+jam {board, jammed}; weigh {share}; quit.
 """
 
 from __future__ import annotations
@@ -59,6 +60,8 @@ class RealtimePlant:
             "fault": self._set_fault,
             "bus": lambda r: self.coupling.board(str(r["board"])).set_faults(int(r["faults"])),
             "press_stop": lambda r: self.coupling.board(str(r["board"])).press_stop(bool(r["pressed"])),
+            "jam": lambda r: self.coupling.jam(str(r["board"]), bool(r["jammed"])),
+            "weigh": lambda r: self.plant.weigh(float(r["share"])),
             "quit": lambda r: self._end(),
         }
 

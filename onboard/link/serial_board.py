@@ -114,11 +114,13 @@ class SerialBoard:
             self._send(MessageType.SYNC_REQUEST, encode_sync_request(round(now_s * 1e9)), "sync")
 
     def arm(self, epoch: int, now_s: float) -> bool:
-        """Disarm (which ends a latch), then arm under `epoch`; False when the board is not ready."""
+        """Disarm (which ends a latch), then arm under `epoch`, unless that is done; False when the board is not ready."""
         if not self.ready:
             self.counts["not_ready"] += 1
             return False
         assert self._state is not None
+        if self._state.state is BoardState.ACTIVE and self._state.epoch == epoch:
+            return True
         if self._state.state is not BoardState.DISARMED:
             self.disarm(now_s)
         return self._order(MessageType.ARM, epoch, now_s)

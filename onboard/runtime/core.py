@@ -6,6 +6,7 @@ to a fresh core gives the same estimates and commands bit for bit.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,6 +27,7 @@ from onboard.safety.table import Condition, Event, State
 from onboard.telemetry import schemas
 
 POOR = EstimateFlag.LOST | EstimateFlag.COASTING | EstimateFlag.UNCERTAIN  # estimates that no posture may come from
+ARM_AGAIN_S = 0.25  # while arming
 POSES_KEPT = 40  # half a second at 80 Hz: what a taught posture is the mean of
 
 
@@ -70,7 +72,7 @@ class Core:
         self.goal: Posture | None = None
         self.outcome = Outcome()
         self.not_finite = 0
-        self._judged_s = float("-inf")
+        self._judged_s = self._armed_s = float("-inf")
         self._recent: list[PoseEstimate] = []
         self._reported: dict[str, BoardReport] = {}
 
@@ -105,6 +107,9 @@ class Core:
             return None
         self._take_reports()
         self._tick("control", t_s, skipped)
+        if self.supervisor.state is State.ARMING and t_s - self._armed_s >= ARM_AGAIN_S:
+            self._armed_s = t_s
+            self.governor.arm_again(self.supervisor.epoch)
         self.command = self.governor.issue(t_s, self._wanted(t_s), self.supervisor.state)
         if self.command is not None:
             self._recorder.write(schemas.COMMAND, t_s, schemas.command(self.command))
@@ -113,15 +118,7 @@ class Core:
     def supervisor_tick(self, t_s: float, totals: LoopTotals) -> None:
         """Judge all conditions and carry out what follows."""
         self._take_reports()
-        self._tick(
-            "supervisor",
-            t_s,
-            0,
-            ticks=totals.ticks,
-            overruns=totals.overruns,
-            link_down=totals.link_down,
-            recorder_failed=totals.recorder_failed,
-        )
+        self._tick("supervisor", t_s, 0, **dataclasses.asdict(totals))
         inputs = Inputs(
             t_s=t_s,
             estimate=self.estimate,
@@ -249,6 +246,7 @@ class Core:
         source, target = transition.source, transition.target
         if target is State.ARMING:
             self.governor.arm(transition.epoch, self.measured())
+            self._armed_s = transition.t_s
         elif target in (State.SAFE, State.FAULT):
             self.goal = None
             self.governor.stop()

@@ -78,6 +78,7 @@ class StatusReporter:
         return {
             name: {
                 "age_ms": round(1000.0 * (now_s - report.t_s), 1),
+                "ready": report.ready,
                 "armed": report.armed,
                 "latched": report.latched,
                 "stop_input": report.stop_input,

@@ -72,6 +72,10 @@ class Governor:
         self._last_s, self._good, self.not_finite = None, None, False
         self._sink.arm(epoch)
 
+    def arm_again(self, epoch: int) -> None:
+        """Ask again: a board that was not ready, or whose frame was lost, still arms under `epoch`; others take no notice."""
+        self._sink.arm(epoch)
+
     def disarm(self) -> None:
         """Ask all boards to disarm; nothing more is sent."""
         self._forget()

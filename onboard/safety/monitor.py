@@ -162,7 +162,13 @@ class ConditionMonitor:
             unconfigured = bool(fault & (BoardFault.UNCONFIGURED | BoardFault.CONFIG_UNREADABLE))
             broken = bool(fault & (BoardFault.OUTPUT | BoardFault.MEASUREMENT))
             ready &= report.ready and not unconfigured and not broken
-            armed &= report.armed and not report.latched and report.epoch == inputs.epoch
+            mine = report.armed and not report.latched and report.epoch == inputs.epoch
+            armed &= mine
+            if not mine:
+                refused = ", ".join(f"{reason} {count}" for reason, count in report.refused.items())
+                self._say(
+                    True, Condition.BOARDS_ARMED, f"{board.id} is not armed" + (f", it has refused {refused}" if refused else "")
+                )
             bits |= self._say(unconfigured, Condition.BOARD_UNCONFIGURED, board.id)
             bits |= self._say(broken, Condition.BOARD_OUTPUT, board.id)
             bits |= self._say(report.stop_input, Condition.STOP_INPUT, board.id)

@@ -75,7 +75,7 @@ class Supervisor:
         rose, self.conditions = conditions & ~self.conditions, conditions
         fired = self._first_row(t_s, conditions)
         if fired is not None:
-            bits = fired.any_of & conditions
+            bits = fired.any_of & conditions if fired.fault is not Fault.ARMING_FAILED else Condition.BOARDS_ARMED
             detail = "; ".join(details[bit] for bit in details if bit & bits)
             return self._go(t_s, fired.target, fired.fault, detail)
         self._notice(t_s, rose, details)

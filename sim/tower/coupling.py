@@ -69,6 +69,7 @@ class BoardCoupling:
         self._boards = {board.id: valves[board.id] for board in boards}
         self._valves = [(valves[board.id], slice(board.first, board.first + board.channels)) for board in boards]
         self.setpoints_pa: Floats = plant.pressures_pa()
+        self._jammed: dict[str, Floats] = {}  # board -> pressures that its valves stick at
         self._steps = 0
         if spec.imu.sensor == "lsm6dsox":
             for port, rate in zip(self._struts, sensors.rate_hz, strict=True):
@@ -81,7 +82,7 @@ class BoardCoupling:
                 self.setpoints_pa[channels] = port.outputs()
         plant = self.plant
         if self._valves:
-            plant.set_setpoints(self.setpoints_pa)
+            plant.set_setpoints(self._reached() if self._jammed else self.setpoints_pa)
         plant.step()
         force, rate = plant.imu_truth()
         samples = self.sensors.update(plant.time_s, force, rate)
@@ -94,6 +95,24 @@ class BoardCoupling:
             for port, channels in self._valves:
                 port.write_pressures(measured[channels].tolist())
         self._steps += 1
+
+    def jam(self, board_id: str, jammed: bool) -> None:
+        """Let a board's valves stick at the pressures that they have now, or free them; raises UsageError for a stranger."""
+        if board_id not in self._boards:
+            raise UsageError(f"no valve board {board_id!r}: known are {', '.join(self._boards)}")
+        self._jammed.pop(board_id, None)
+        if jammed:
+            self._jammed[board_id] = self.plant.pressures_pa()[self._channels(board_id)]
+
+    def _channels(self, board_id: str) -> slice:
+        return next(channels for port, channels in self._valves if port is self._boards[board_id])
+
+    def _reached(self) -> Floats:
+        """Set-points as far as valves obey them (A,) [Pa]."""
+        reached = self.setpoints_pa.copy()
+        for board_id, pressures in self._jammed.items():
+            reached[self._channels(board_id)] = pressures
+        return reached
 
     def board(self, board_id: str) -> Any:
         """The registers of one board by its id; raises UsageError for a stranger."""

@@ -12,6 +12,7 @@ from onboard.robot import RobotSpec
 from sim.tower.model import TowerModel, build_model
 from sim.tower.truth import DiscFit, TowerTruth
 
+G_M_S2 = 9.81  # MuJoCo's gravity
 NUDGE_M_S = 0.01  # a symmetric start stays up even when it is unstable: every start is disturbed by this
 SETTLE_LIMIT_S = 8.0
 SETTLED_M_S = 2e-4
@@ -90,6 +91,12 @@ class TowerPlant:
         self._force[:] = 0.0
         self._pushed = False
         self._data.xfrc_applied[:] = 0.0
+
+    def weigh(self, share: float) -> None:
+        """Change gravity to `share` (0 .. 2) of the earth's: at 0 the tower feels what it would in free fall."""
+        if not (np.isfinite(share) and 0.0 <= share <= 2.0):
+            raise UsageError(f"share of gravity is {share}: must lie in 0 .. 2")
+        self._mj.opt.gravity[2] = -G_M_S2 * share
 
     # Looking
 

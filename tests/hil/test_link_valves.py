@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import threading
-import tty
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -24,6 +21,7 @@ from onboard.messages import Setpoints, frozen
 from onboard.robot import RobotSpec
 from sim.boards.jail import BoardConfig
 from sim.boards.launcher import BoardFleet
+from tests.cable import Cable
 from tests.link_support import NoWallClock, robot, until
 
 BOARDS = 2
@@ -35,40 +33,6 @@ def small_robot() -> RobotSpec:
     spec = robot()
     assert spec.actuators is not None
     return msgspec.structs.replace(spec, actuators=msgspec.structs.replace(spec.actuators, boards=spec.actuators.boards[:BOARDS]))
-
-
-class Cable:
-    """A USB cable to a board: plug, unplug, and disturb what the host hears or says. `path` stays the same."""
-
-    def __init__(self, port: str, path: Path) -> None:
-        self.path, self._port = path, port
-        self.to_host: Callable[[bytes], bytes] = lambda data: data
-        self.to_board: Callable[[bytes], bytes] = lambda data: data
-        self._ends: list[int] = []
-        self.plug()
-
-    def plug(self) -> None:
-        master, slave = os.openpty()
-        tty.setraw(slave)
-        board = os.open(self._port, os.O_RDWR | os.O_NOCTTY)
-        tty.setraw(board)
-        self.path.symlink_to(os.ttyname(slave))
-        self._ends = [master, slave, board]
-        threading.Thread(target=self._carry, args=(board, master, True), daemon=True).start()
-        threading.Thread(target=self._carry, args=(master, board, False), daemon=True).start()
-
-    def unplug(self) -> None:
-        self.path.unlink()
-        ends, self._ends = self._ends, []
-        for end in ends[1:] + ends[:1]:
-            os.close(end)
-
-    def _carry(self, source: int, target: int, towards_host: bool) -> None:
-        with suppress(OSError):
-            while data := os.read(source, 4096):
-                data = (self.to_host if towards_host else self.to_board)(data)
-                while data and self._ends:
-                    data = data[os.write(target, data) :]
 
 
 class Rig:

@@ -10,7 +10,7 @@ from onboard.robot import load_robot
 from onboard.runtime.core import Core, LoopTotals
 from onboard.runtime.no_boards import NoBoards
 from onboard.runtime.warmup import rest_observations
-from onboard.safety.table import Event, State
+from onboard.safety.table import Condition, Event, State
 from onboard.telemetry.recorder import NullRecorder
 
 SPEC = load_robot(robot_file("manipulator"))
@@ -26,6 +26,30 @@ def test_a_request_may_be_later_than_the_tick_that_follows_it() -> None:
     one.request(1.0251, Event.STOP)
     one.supervisor_tick(1.025, LoopTotals())
     assert one.supervisor.state is State.SAFE
+
+
+class ForgetfulBoards(NoBoards):
+    """Counts how often it is asked to arm."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+
+    def arm(self, epoch: int) -> None:
+        self.asked.append(epoch)
+
+
+def test_while_arming_boards_are_asked_again_and_afterwards_never() -> None:
+    sink = ForgetfulBoards()
+    one = Core(SPEC, sink, NullRecorder())
+    one.supervisor.conditions = Condition.BOARDS_READY
+    epoch = one.request(1.0, Event.ARM).epoch
+    for k in range(80):
+        one.control_tick(1.0 + k / 80)
+    assert len(sink.asked) == 4 and set(sink.asked) == {epoch}
+    one.request(2.1, Event.DISARM)
+    for k in range(80):
+        one.control_tick(2.1 + k / 80)
+    assert len(sink.asked) == 4
 
 
 def test_a_posture_is_not_taught_from_nothing_or_from_a_poor_estimate() -> None:

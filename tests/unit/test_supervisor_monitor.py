@@ -162,6 +162,8 @@ def test_what_one_board_reports_is_told_with_its_name(change, bits, lost):
     assert monitor.assess(inputs(reports=told)) == (GOOD & ~lost) | bits
     if bits:
         assert VALVES.boards[3].id in monitor.details[bits]
+    if lost & Condition.BOARDS_ARMED and not bits & Condition.BOARD_SILENT:
+        assert VALVES.boards[3].id in monitor.details[Condition.BOARDS_ARMED]  # for who waits for it to arm
 
 
 def test_problems_of_struts_are_told_before_there_is_any_estimate():

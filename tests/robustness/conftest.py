@@ -1,0 +1,25 @@
+"""One manipulator for all tests that need a whole one: brought up once, mended and armed again before each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.hil.support import ready, wait_for
+from tests.robustness.whole_robot import FaultyRobot, bring_to_active, robot_with_faults
+
+
+@pytest.fixture(scope="session")
+def arm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyRobot]:
+    with robot_with_faults(tmp_path_factory.mktemp("arm")) as one:
+        wait_for(lambda: ready(one), 40.0, "the arm comes up")
+        yield one
+
+
+@pytest.fixture
+def active(arm: FaultyRobot) -> FaultyRobot:
+    """The arm, ready and active, whatever the last test did to it."""
+    arm.heal()
+    bring_to_active(arm)
+    return arm
