@@ -151,6 +151,16 @@ def test_each_controller_has_its_model() -> None:
             choose(*wrong)
 
 
+def test_ablations_and_other_sample_counts_are_other_settings() -> None:
+    assert evaluate.varied(SETTINGS, None, []).digest == SETTINGS.digest
+    variants = [evaluate.varied(SETTINGS, n, w) for n, w in ((64, []), (None, ["slack"]), (None, ["escape"]))]
+    assert len({SETTINGS.digest, *(v.digest for v in variants)}) == 4
+    assert variants[0].mppi.samples == 64 and variants[1].mppi.slack_weight == 0.0
+    assert variants[2].escape.patience_s > load_course("flat_obstacle").course.limit_s
+    with pytest.raises(UsageError):
+        evaluate.varied(SETTINGS, 1, [])
+
+
 def test_the_command_resumes_from_its_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,6 +29,8 @@ Run = Callable[[argparse.Namespace], int]
 RESULTS = Path("runs/navigation")
 QUICK_LIMIT_S = 10.0
 ASTAR_REACH_U = 1.0
+ABLATIONS = ("slack", "escape")
+NEVER_S = 1e6
 REACH_U = 0.5  # success: this close in plan (A*: 1.0), as the paper has it
 
 
@@ -42,6 +44,7 @@ def evaluate_navigation(parser: argparse.ArgumentParser) -> Run:
     parser.add_argument("--iteration", type=int, default=None, help="model of this iteration of the data loop")
     parser.add_argument("--ideal", action="store_true", help="no pose noise, no delay, no drop-outs, plans take no time")
     parser.add_argument("--samples", type=int, default=None, help="samples a plan instead of the settings' (marks the rows)")
+    parser.add_argument("--without", choices=ABLATIONS, action="append", default=[], help="ablation; may be given twice")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of result files and pictures")
     parser.add_argument("--quick", action="store_true", help=f"one trial of {QUICK_LIMIT_S:g} s: to see that everything works")
     parser.add_argument("--json", action="store_true", help="one JSON object on the last line")
@@ -57,10 +60,7 @@ def run(args: argparse.Namespace) -> int:
     choice = choose(args.controller, args.model, args.iteration)
     spec, course = load_robot(), load_course(args.course)
     settings = load_settings(spec.robot.name)
-    if args.samples is not None:
-        if not 2 <= args.samples <= 100_000:
-            raise UsageError(f"--samples {args.samples}: must be 2..100000")
-        settings = msgspec.structs.replace(settings, mppi=msgspec.structs.replace(settings.mppi, samples=args.samples))
+    settings = varied(settings, args.samples, args.without)
     bench = Bench(spec, course, settings, choice, IDEAL if args.ideal else Conditions())
     limit_s = min(QUICK_LIMIT_S, course.course.limit_s) if args.quick else course.course.limit_s
     seeds = [args.seed + k for k in range(1 if args.quick else args.trials)]
@@ -83,6 +83,7 @@ def run(args: argparse.Namespace) -> int:
     result = summary([done[seed] for seed in seeds])
     about = {"course": args.course, "controller": args.controller, "model": choice.model, "model_hash": bench.model_hash}
     about |= {"conditions": bench.conditions.name, "seeds": seeds, "limit_s": limit_s, "simulation": True, "results": str(path)}
+    about |= {"settings": settings.digest, "without": sorted(set(args.without))}
     about |= {"picture": str(picture) if picture.is_file() else ""}
     if args.json:
         print(json.dumps({**result, **about}))
@@ -92,6 +93,20 @@ def run(args: argparse.Namespace) -> int:
             f"(failures count {limit_s:g} s), {result['plan_ms_p50']} ms a decision; {path}"
         )
     return 0
+
+
+def varied(settings: PlannerSettings, samples: int | None, without: list[str]) -> PlannerSettings:
+    """Settings with another number of samples, or without a part; their digest keeps such rows apart. Raises UsageError."""
+    mppi, escape = settings.mppi, settings.escape
+    if samples is not None:
+        if not 2 <= samples <= 100_000:
+            raise UsageError(f"--samples {samples}: must be 2..100000")
+        mppi = msgspec.structs.replace(mppi, samples=samples)
+    if "slack" in without:
+        mppi = msgspec.structs.replace(mppi, slack_weight=0.0)
+    if "escape" in without:
+        escape = msgspec.structs.replace(escape, patience_s=NEVER_S)
+    return msgspec.structs.replace(settings, mppi=mppi, escape=escape)
 
 
 class Bench:
