@@ -48,7 +48,8 @@ def build(spec: WormSpec, scene: Scene) -> PlantModel:
             body += (
                 f'<body name="{name}"><joint name="{name}_l" type="slide" axis="0 0 1" armature="1e-4"/>'
                 f'<joint name="{name}_b" type="ball" armature="2e-6"/>'
-                f'<geom type="capsule" size="{segments.radius_m - SLACK_M} {0.5 * middle / PIECES}" mass="{segments.mass_kg / PIECES}" '
+                f'<geom type="capsule" size="{segments.radius_m - SLACK_M} {0.5 * middle / PIECES}" '
+                f'mass="{segments.mass_kg / PIECES}" '
                 'contype="1" conaffinity="0" rgba="0.13 0.39 0.61 1"/>'
             )
             depth += 1

@@ -44,7 +44,7 @@ def draw_plan(
     figure = plt.figure(figsize=(6.4, 4.8), dpi=100)
     axes = figure.add_subplot(projection="3d")
     written: list[Path] = []
-    frames = _movie(folder / "plan.mp4", figure) if movie else None
+    frames = open_movie(folder / "plan.mp4", figure) if movie else None
     states = plan.states
     total = max(len(plan.steps), 1)
     for index, state in enumerate(states):
@@ -145,7 +145,7 @@ def _onto(row: Floats, turn: Floats, centre: Floats, direction: Floats, size: Fl
     return direction * reach[..., None]
 
 
-def _movie(path: Path, figure: Any) -> Any:
+def open_movie(path: Path, figure: Any) -> Any:
     try:
         import imageio_ffmpeg
     except ImportError as error:

@@ -82,9 +82,19 @@ class WormPlant:
     def state(self) -> State:
         """The true state as a chain of arcs: for pictures and scores."""
         frames = self.frames()
-        shape = np.tile([0.5 * (self.spec.segments.length_min_m + self.spec.segments.length_max_m), 0.0, 0.0], (len(frames) - 1, 1))
+        segments = self.spec.segments
+        middle = 0.5 * (segments.length_min_m + segments.length_max_m)
+        shape = np.tile([middle, 0.0, 0.0], (len(frames) - 1, 1))
         _, shape, _ = fit_chain(frames, frames[0], shape)
         return State(frames, shape, self.suction.sealed.astype(np.uint8))
+
+    def centre_line(self) -> Floats:
+        """Points along the body, tail to head. Shape (n (PIECES + 1) + 1, 3) [m]."""
+        points = [self.data.xpos[self._links[0]]]
+        for i in range(len(self._links) - 1):
+            points += [self.data.xpos[self.model.body(f"s{i}_{k}").id] for k in range(PIECES)]
+            points.append(self.data.xpos[self._links[i + 1]])
+        return np.array(points)
 
     def advance(self, for_s: float) -> None:
         """Runs the plant, its boards and its pose source."""

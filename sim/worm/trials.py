@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from onboard.errors import PlanningError
-from onboard.planning.contact.execution.aim import lenient_spec, measured_body, planning_spec
 from onboard.planning.contact.execution.executor import Executor, Mode
+from onboard.planning.contact.execution.replan import plan_measured
 from onboard.planning.contact.guide import Guide, make_guide
 from onboard.planning.contact.plan import Plan, State
 from onboard.planning.contact.scene import Scene, Solid
-from onboard.planning.contact.search import search
 from onboard.planning.contact.worm import WormSpec
 from sim.worm.common import ProcessorClock, find_scene
 from sim.worm.faults import draw
@@ -35,12 +34,9 @@ class SimulatedPlanner:
     """A planner process on a simulated clock: searches at once, answers `LATENCY_S` later. `dead` never answers."""
 
     def __init__(self, spec: WormSpec, scene: Scene, goal: Floats) -> None:
-        numbers = msgspec.structs.replace(spec.search, max_expansions=EXPANSIONS)
-        self._specs = [msgspec.structs.replace(s, search=numbers) for s in (planning_spec(spec), lenient_spec(spec))]
-        self._scene, self._goal, self._body = scene, goal, measured_body(spec)
+        self._spec, self._scene, self._goal = spec, scene, goal
         self._answer: tuple[float, Plan | PlanningError] | None = None
         self.planning_s: list[float] = []
-        self.guide: Guide | None = None
         self.dead = False
 
     def request(self, t_s: float, state: State, spoiled: list[Floats]) -> None:
@@ -49,12 +45,11 @@ class SimulatedPlanner:
         began = clock.now_s()
         answer: Plan | PlanningError
         try:
-            guide = _without(make_guide(self._scene, self._specs[0], state.frames[:, :, 3], self._goal), spoiled)
-            self.guide = guide
-            for spec in self._specs:
-                answer = search(spec, self._scene, state, self._goal, clock, budget_s=BUDGET_S, guide=guide, start_body=self._body)
-                if answer.complete:
-                    break
+            body = state.frames[:, :, 3]
+            guide = _without(make_guide(self._scene, self._spec, body, self._goal), spoiled)
+            answer = plan_measured(
+                self._spec, self._scene, state, self._goal, clock, budget_s=BUDGET_S, expansions=EXPANSIONS, guide=guide
+            )
         except PlanningError as error:
             answer = error
         self.planning_s.append(clock.now_s() - began)
@@ -87,7 +82,6 @@ class Trial:
     planning_s: list[float]
     head_gap_m: float
     reason: str
-    trace: list[dict[str, object]] = field(default_factory=list, repr=False)
 
 
 @dataclass

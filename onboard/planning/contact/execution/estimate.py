@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -130,7 +132,7 @@ def _blend(old: Floats, new: Floats, share: float) -> Floats:
     return out
 
 
-def _cross(v: Floats) -> Floats:
+def _cross(v: NDArray[np.floating[Any]]) -> Floats:
     return np.array([[0.0, -v[2], v[1]], [v[2], 0.0, -v[0]], [-v[1], v[0], 0.0]])
 
 
@@ -142,7 +144,7 @@ def _vector(rotation: Floats) -> Floats:
     return 0.5 * skew if sine < 1e-9 else skew * (angle / (2.0 * sine))
 
 
-def _rotation(vector: Floats) -> Floats:
+def _rotation(vector: NDArray[np.floating[Any]]) -> Floats:
     angle = float(np.linalg.norm(vector))
     if angle < 1e-12:
         return np.eye(3) + _cross(vector)

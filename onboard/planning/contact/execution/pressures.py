@@ -99,9 +99,7 @@ def _sag(frames, shape, holding, gravity, link_mass, segment_mass, stiffness):  
         segment(0.5 * shape[i, 0], shape[i, 1], shape[i, 2], half)
         for r in range(3):
             for c in range(4):
-                middle[i, r, c] = (
-                    frames[i, r, 0] * half[0, c] + frames[i, r, 1] * half[1, c] + frames[i, r, 2] * half[2, c]
-                )
+                middle[i, r, c] = frames[i, r, 0] * half[0, c] + frames[i, r, 1] * half[1, c] + frames[i, r, 2] * half[2, c]
             middle[i, r, 3] += frames[i, r, 3]
     for i in range(n):
         left, right = False, False

@@ -207,7 +207,7 @@ class StepRun:
         length = float(np.abs(np.diff(path[:, :, 0], axis=0)).sum(axis=0).max())
         angle = path[:, :, :1] * path[:, :, 1:]
         turn = float(np.abs(np.diff(angle, axis=0)).sum(axis=0).max())
-        return max(length / self._numbers.length_m_per_s, turn / np.deg2rad(self._numbers.rotation_deg_per_s))
+        return max(length / self._numbers.length_m_per_s, float(np.rad2deg(turn)) / self._numbers.rotation_deg_per_s)
 
 
 def state_gap(planned: State, frames: Floats, pads: Flags) -> tuple[float, float]:
