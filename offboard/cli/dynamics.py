@@ -27,6 +27,7 @@ def names(text: str) -> tuple[str, ...]:
 
 def model_export(parser: argparse.ArgumentParser) -> Run:
     """`model export three_bar`."""
+    parser.add_argument("robot", nargs="?", choices=(ROBOT,), default=ROBOT)
     parser.add_argument("--variant", default="contact", help="which trained variant")
     parser.add_argument("--run", type=Path, default=None, help="folder of the run (default: runs/three_bar/VARIANT)")
     parser.add_argument("--out", type=Path, default=None, help="folder of models (default: models_onnx/three_bar)")

@@ -66,7 +66,7 @@ def test_from_data_to_a_tabled_model(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert trained["updates"] == 20
     again = call(train_three_bar, "--quick", "--data", str(data), "--out", str(run), capsys=capsys)
     assert again["best_com_error_u"] == trained["best_com_error_u"], "a finished run is not trained again"
-    exported = call(model_export, "--out", str(models), "--tile", "8", capsys=capsys)
+    exported = call(model_export, "three_bar", "--out", str(models), "--tile", "8", capsys=capsys)
     assert exported["parity"] <= 1e-5
     assert exported["bytes"] < 1_000_000
     result = call(
