@@ -17,8 +17,10 @@ from onboard.update.manifest import Update, permit_digest
 ANSWER_S = 3.0
 TRIES = 3
 PROGRESS_S = 30.0  # without a word from the board: far more than it takes to check a signature
+GONE_S = 15.0  # for a board to come back to the broker: its link starts again by itself
 GATE_S = 1.0  # how often the robot's state is asked during a transfer
 LOOK_S = 2.0  # how often a restarted board is asked
+UNCHANGED = "during the transfer; its firmware is unchanged, and the next try goes on from here"
 COME_BACK_S = 60.0  # beyond the trial's time: three boots that end at the watchdog
 
 
@@ -119,17 +121,22 @@ class BoardUpdate:
 
     async def _transfer(self, update: Update, boot_id: int) -> None:
         """Until the board restarts into the new firmware."""
-        asked_s = self._clock.now_s()
+        asked_s, gone = self._clock.now_s(), False
         await self._channel.send("ota/offer", update.offer)
         while True:
-            said = await self._channel.heard(PROGRESS_S)
+            said = await self._channel.heard(GONE_S if gone else PROGRESS_S)
+            if said is None and gone:
+                raise LinkError(f"{self._id}: vanished from the broker {UNCHANGED}")
             if said is None:
                 raise LinkError(f"{self._id}: said nothing for {PROGRESS_S:.0f} s; its firmware is unchanged, try again")
             if isinstance(said, Birth):
-                if said.online and said.boot_id == boot_id:
-                    continue
-                what = "vanished from the broker" if not said.online else "restarted"
-                raise LinkError(f"{self._id}: {what} during the transfer; its firmware is unchanged, and it goes on next time")
+                if said.online and said.boot_id != boot_id:
+                    raise LinkError(
+                        f"{self._id}: restarted during the transfer; its firmware is unchanged, and it goes on next time"
+                    )
+                gone = not said.online
+                continue
+            gone = False
             if said.state in ("refused", "failed"):
                 raise LinkError(f"{self._id}: {said.state}: {said.error}; its firmware is unchanged")
             if said.state == "trial":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -107,6 +108,7 @@ def test_a_damaged_record_of_a_trial_boots_the_old_firmware(air: Air, air_port: 
         assert not (board.jail / "trial").exists() or not record
 
 
+@pytest.mark.long
 def test_a_board_that_vanishes_half_way_keeps_its_firmware_and_goes_on_next_time(air: Air, air_port: int, keys: Keys) -> None:
     board = air("strut00", keys.public)
     board.start()
@@ -137,6 +139,24 @@ def test_a_board_that_vanishes_half_way_keeps_its_firmware_and_goes_on_next_time
     done, failed = update(air_port, keys, source, ["strut00"], on_progress=note)
     assert failed == {} and done[0].version == NEW
     assert lacking[0] <= second < first  # what had come did not come again
+
+
+@pytest.mark.long
+def test_a_link_that_breaks_half_way_only_makes_it_longer(air: Air, air_port: int, keys: Keys) -> None:
+    board = air("strut00", keys.public)
+    board.start()
+    says(board, "link: online")
+    broken: list[int] = []
+
+    def cut(_: str, text: str, sent: int, total: int) -> None:
+        if text == "sending" and total and not broken:
+            broken.append(sent)
+            board.registers.set_wifi(False)
+            threading.Timer(4.0, board.registers.set_wifi, [True]).start()
+
+    done, failed = update(air_port, keys, firmware(NEW, "strut/app.py"), ["strut00"], on_progress=cut)
+    assert broken and failed == {} and done[0].version == NEW
+    assert "WiFi is gone" in board.log_path.read_text()
 
 
 @pytest.mark.long
