@@ -66,6 +66,7 @@ class Supervisor:
         self._last_s = -math.inf
         self._degraded = DegradedTime(spec.safety.degraded_window_s)
         self._noticed: dict[Condition, float] = {}
+        self._unsaid = Condition.NONE
         self._notices: list[Notice] = []
 
     def step(self, t_s: float, conditions: Condition, details: Mapping[Condition, str] | None = None) -> Transition | None:
@@ -155,9 +156,11 @@ class Supervisor:
         return Transition(t_s, source, target, fault, f"{source.value} -> {target.value}: {why}", self.epoch)
 
     def _notice(self, t_s: float, rose: Condition, details: Mapping[Condition, str]) -> None:
+        self._unsaid = (self._unsaid | rose) & self.conditions  # one that comes back too soon is said later, if it stays
         for bit, fault in FAULT_OF.items():
-            if bit & rose and t_s - self._noticed.get(bit, -math.inf) >= NOTICE_GAP_S:
+            if bit & self._unsaid and t_s - self._noticed.get(bit, -math.inf) >= NOTICE_GAP_S:
                 self._noticed[bit] = t_s
+                self._unsaid &= ~bit
                 self._notices.append(Notice(t_s, fault, line(fault, details.get(bit, ""))))
 
     def troubles(self) -> list[Fault]:

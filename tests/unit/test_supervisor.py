@@ -196,6 +196,15 @@ def test_a_flickering_warning_is_said_once_in_a_while_only():
     assert said == 2
 
 
+def test_a_warning_that_comes_back_too_soon_and_stays_is_said_after_the_pause():
+    supervisor, t_s = supervisor_in(State.ACTIVE)
+    times = []
+    for k in range(400):  # there at once, gone for a moment, back for good
+        supervisor.step(t_s + k * TICK_S, GOOD | (Condition.NONE if 4 < k < 8 else Condition.STRUT_MISSING))
+        times += [k * TICK_S for _ in supervisor.notices()]
+    assert times == pytest.approx([0.0, 5.0])
+
+
 def test_while_teaching_a_poor_estimate_is_a_warning_since_it_moves_nothing():
     supervisor, t_s = supervisor_in(State.TEACHING)
     assert supervisor.step(t_s, GOOD | DEGRADING) is None
