@@ -22,6 +22,7 @@ MAX_HEADER = 900
 MANIFEST_TAG = b"prestress manifest 1\0"
 PERMIT_TAG = b"prestress permit 1\0"
 PERMIT_MS = 30_000
+REPEAT_MS = 3000
 LAST_WORDS_MS = 300  # for the last report to leave the board
 
 
@@ -175,12 +176,15 @@ class Updater(Updating):
     async def _permit(self) -> None:
         """Wait for the permit for this boot, this manifest and this moment; each nonce is good for one answer."""
         nonce = os.urandom(16)
-        self.say("staged", "", {"nonce": binascii.hexlify(nonce).decode()})
-        message = await self.next(PERMIT_MS)
-        while message is not None and message[0] != "ota/permit":
-            message = await self.next(PERMIT_MS)
-        if message is None:
-            raise Refused("no permit came within %d s" % (PERMIT_MS // 1000))
+        message = None
+        waited_ms = 0
+        while message is None or message[0] != "ota/permit":
+            if message is None:
+                if waited_ms >= PERMIT_MS:
+                    raise Refused("no permit came within %d s" % (PERMIT_MS // 1000))
+                self.say("staged", "", {"nonce": binascii.hexlify(nonce).decode()})  # again: words get lost
+                waited_ms += REPEAT_MS
+            message = await self.next(REPEAT_MS)
         boot = struct.pack("<I", self.identity.boot_id)
         asked = hashlib.sha256(PERMIT_TAG + self.identity.name.encode() + b"\0" + boot + nonce + self._digest).digest()
         key = str(section(self.identity.settings, "update")["key"])

@@ -121,10 +121,12 @@ class BoardUpdate:
 
     async def _transfer(self, update: Update, boot_id: int) -> None:
         """Until the board restarts into the new firmware."""
-        asked_s, gone = self._clock.now_s(), False
+        asked_s, gone, permitted = self._clock.now_s(), False, False
         await self._channel.send("ota/offer", update.offer)
         while True:
             said = await self._channel.heard(GONE_S if gone else PROGRESS_S)
+            if permitted and (said is None or (said.boot_id != boot_id and (isinstance(said, Report) or said.online))):
+                return  # its last words got lost
             if said is None and gone:
                 raise LinkError(f"{self._id}: vanished from the broker {UNCHANGED}")
             if said is None:
@@ -154,6 +156,7 @@ class BoardUpdate:
             elif said.state == "staged":
                 self._on_progress("permitting", 1, 1)
                 await self._channel.send("ota/permit", await self._permit(said, update))
+                permitted = True
 
     async def _permit(self, said: Report, update: Update) -> bytes:
         try:
