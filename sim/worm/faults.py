@@ -31,7 +31,7 @@ class Imperfections:
     pose_hz: float = 30.0
     slip_m: float = 0.001
     force_n: float = 30.0
-    moment_n_m: float = 0.45
+    moment_n_m: float = 0.3
 
 
 def draw(rng: np.random.Generator, segments: int) -> Imperfections:

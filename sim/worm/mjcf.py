@@ -18,8 +18,11 @@ from onboard.planning.contact.worm import WormSpec
 PIECES = 3
 TIMESTEP_S = 0.004
 AXIAL_N_PER_M = 700.0  # of a whole segment (ours): 1 N stretches it by 1.4 mm
-TWIST = 4.0  # stiffness about the body axis over that in bending (ours)
-RELAXATION_S = 0.04  # damping over stiffness of the material (ours)
+TWIST = 2.0  # stiffness about the body axis over that in bending (ours)
+RELAXATION_S = 0.01  # damping over stiffness of the material (ours)
+# inertias added to joints: constraint forces are computed without the implicit damping, so a pad would give way where damping
+# outweighs inertia
+BALL_ARMATURE, SLIDE_ARMATURE = 1e-4, 0.03
 SLACK_M = 0.003  # bodies are this much thinner than planned: plans may touch by the collision tolerance
 BELLOWS_M = 0.002  # how far a pad's lip gives before it pushes
 
@@ -46,8 +49,8 @@ def build(spec: WormSpec, scene: Scene) -> PlantModel:
             half = 2.0 if k == 0 else 1.0
             name = f"s{i}_{k}"
             body += (
-                f'<body name="{name}"><joint name="{name}_l" type="slide" axis="0 0 1" armature="1e-4"/>'
-                f'<joint name="{name}_b" type="ball" armature="2e-6"/>'
+                f'<body name="{name}"><joint name="{name}_l" type="slide" axis="0 0 1" armature="{SLIDE_ARMATURE}"/>'
+                f'<joint name="{name}_b" type="ball" armature="{BALL_ARMATURE}"/>'
                 f'<geom type="capsule" size="{segments.radius_m - SLACK_M} {0.5 * middle / PIECES}" '
                 f'mass="{segments.mass_kg / PIECES}" '
                 'contype="1" conaffinity="0" rgba="0.13 0.39 0.61 1"/>'
@@ -65,7 +68,7 @@ def build(spec: WormSpec, scene: Scene) -> PlantModel:
     holds = "".join(f'<body name="hold{i}" mocap="true"/>' for i in range(n + 1))
     welds = "".join(
         f'<weld name="weld{i}" body1="link{i}" body2="hold{i}" active="false" relpose="0 0 0 1 0 0 0" '
-        'solref="0.02 1" solimp="0.9 0.95 0.001"/>'
+        'solref="0.02 1" solimp="0.99 0.999 0.001"/>'
         for i in range(n + 1)
     )
     gravity = " ".join(f"{g:.6g}" for g in spec.gravity)
@@ -79,7 +82,7 @@ def build(spec: WormSpec, scene: Scene) -> PlantModel:
 
 
 def _link(spec: WormSpec, index: int, *, root: bool = False, slide: str = "") -> str:
-    joint = "<freejoint/>" if root else f'<joint name="{slide}_l" type="slide" axis="0 0 1" armature="1e-4"/>'
+    joint = "<freejoint/>" if root else f'<joint name="{slide}_l" type="slide" axis="0 0 1" armature="{SLIDE_ARMATURE}"/>'
     lip = spec.pads.offset_m - BELLOWS_M
     return (
         f'<body name="link{index}">{joint}'

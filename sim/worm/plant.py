@@ -158,14 +158,14 @@ class WormPlant:
         """Pads whose weld carries more than their vacuum can are pulled off."""
         d, i = self.data, self.imperfections
         share = 1.0 - np.exp(-BOARD_S / TEAR_S)
-        first = 0  # equality constraints come first, six rows an active weld, in the welds' order
+        first = 0  # equality constraints come first, six rows an active weld, in order; rotation counts in half angles
         for link, weld in enumerate(self._welds):
             if not d.eq_active[weld] or first + 6 > d.ne:
                 continue
             load = d.efc_force[first : first + 6]
             first += 6
             self._force[link] += share * (float(np.linalg.norm(load[:3])) - self._force[link])
-            self._moment[link] += share * (float(np.linalg.norm(load[3:6])) - self._moment[link])
+            self._moment[link] += share * (0.5 * float(np.linalg.norm(load[3:6])) - self._moment[link])
             grip = self.suction.vacuum_pa[link] / VACUUM_PA
             if self._force[link] > grip * i.force_n or self._moment[link] > grip * i.moment_n_m:
                 self.suction.vacuum_pa[link], self.suction.tight[link] = 0.0, False

@@ -73,8 +73,10 @@ def test_a_lost_seal_stops_the_motion_and_a_new_plan_starts_from_what_still_hold
     assert executor.mode is Mode.RESEALING and executor.record.seals_lost == 1
     worm.leaking.clear()
     asked = len(planner.asked)
-    drive(worm, executor, 200.0)
-    assert len(planner.asked) > asked and executor.mode is Mode.ARRIVED and worm.least_holding >= 1
+    drive(worm, executor, 20.0, lambda: len(planner.asked) > asked)
+    assert len(planner.asked) == asked + 1 and executor.record.replans["seal lost"] == 1
+    np.testing.assert_array_equal(planner.asked[-1][0].attached.astype(bool), worm.holding)
+    assert worm.least_holding >= 1
 
 
 def test_a_pad_that_never_seals_is_tried_elsewhere_and_then_given_up_while_the_others_hold(run) -> None:
