@@ -24,7 +24,7 @@ class DegradedTime:
         self._since_s = None
 
     def forget(self) -> None:
-        """A person has armed the robot anew: what was before does not count."""
+        """A person has disarmed or reset the robot: what was before does not count."""
         self._spans.clear()
         self._since_s = None
 

@@ -143,7 +143,7 @@ class Supervisor:
             self._degraded.enter(t_s)
         elif source is State.DEGRADED:
             self._degraded.leave(t_s)
-        elif target is State.ARMING:
+        if target is State.DISARMED:  # a person has seen to it
             self._degraded.forget()
         self._since = {
             number: t_s for number, row in self._rows[target] if row.hold is not Hold.NONE and row.met(self.conditions)

@@ -10,6 +10,7 @@ from onboard.errors import SafetyError
 from onboard.link.wire_types import BoardFault
 from onboard.messages import BoardReport, EstimateFlag, SensorFlag, Setpoints, frozen
 from onboard.runtime.loop import LoopGroup
+from onboard.safety.faults import Fault
 from onboard.safety.governor import Governor
 from onboard.safety.monitor import ConditionMonitor, Inputs
 from onboard.safety.supervisor import Supervisor
@@ -278,6 +279,7 @@ def test_sight_that_comes_and_goes_ends_in_the_safe_state_too(arm):
     assert any("degraded_often" in line and "-> safe" in line for line in arm.lines)
     arm.ask(Event.RESET)
     arm.go_on(0.1)
+    assert Fault.DEGRADED_OFTEN not in arm.supervisor.troubles()
     arm.ask(Event.ARM)
     arm.until(State.ACTIVE, 0.5)
     arm.see = lost
