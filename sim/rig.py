@@ -14,25 +14,19 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-import numpy as np
-
 from onboard.cli.run import BROKER_VARIABLE
 from onboard.errors import LinkError, PrestressError
-from onboard.link.board_json import encode_config
 from onboard.link.broker import EmbeddedBroker
 from onboard.link.endpoint import Endpoint, parse_endpoint
-from onboard.link.serial_board import actuator_config
-from onboard.link.wire_types import SETPOINT_PA, TICKS_MASK
 from onboard.robot import RobotSpec
 from onboard.runtime.control_socket import ask
-from sim.boards.jail import BoardConfig
+from sim.boards.commission import board_configs, commission
 from sim.boards.launcher import BoardFleet
 from sim.tower.feed import PlantClient
 from sim.usb.in_loop import BoardsInTheLoop, create_unread
 
 READY_TIMEOUT_S = 120.0  # a first start compiles, maybe on a slow or busy computer
 END_TIMEOUT_S = 10.0
-WRAP_SOON_US = 20_000_000  # every third board's clock wraps this long after its start, so that wraps are daily bread
 
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None)  # loaded here: after a fork nothing may be
@@ -106,11 +100,12 @@ class SimulatedRobot:
         if self._url is None:
             self._broker = EmbeddedBroker(self.spec.link.prefix, port=0)
             self._broker.start()
-        self.fleet = BoardFleet(self.board_configs(), self.folder / "boards")
+        real = self.in_loop.ports if self.in_loop is not None else ()
+        self.fleet = BoardFleet(board_configs(self.spec, self.endpoint, self.seed, real), self.folder / "boards")
         if self.in_loop is not None:
             for name in self.in_loop.ports:
                 create_unread(self.folder / "boards" / name)
-        self._commission()
+        commission(self.spec, self.fleet)
         self.fleet.start()
         socket = self._short_socket()
         words = ["-m", "sim.realtime", str(self.path), "--boards", str(self.folder / "boards")]
@@ -220,52 +215,6 @@ class SimulatedRobot:
         path = self.folder / log
         lines = path.read_text(errors="replace").strip().splitlines() if path.exists() else []
         return lines[-1] if lines else "nothing was logged"
-
-    def board_configs(self) -> list[BoardConfig]:
-        """One configuration a board: clocks start anywhere and drift as the robot's file says, drawn from the seed."""
-        spec, endpoint = self.spec, self.endpoint
-        rng = np.random.default_rng([self.seed, 0xB0A4D])
-        imu = {"batch": spec.imu.batch, "accel_range_g": spec.imu.accel_range_g, "gyro_range_dps": spec.imu.gyro_range_dps}
-        drift = int(spec.simulation.imu.clock_drift_ppm)
-        configs = []
-        for number, name in enumerate([*spec.struts, *(board.id for board in (spec.actuators.boards if spec.actuators else []))]):
-            start = TICKS_MASK - WRAP_SOON_US if number % 3 == 0 else int(rng.integers(0, TICKS_MASK))
-            common: dict[str, Any] = {
-                "id": name,
-                "board": spec.imu.board,
-                "prefix": spec.link.prefix,
-                "tick_offset_us": start,
-                "drift_ppm": int(rng.integers(-drift, drift + 1)),
-            }
-            if self.in_loop is not None and name in self.in_loop.ports:
-                continue  # a real board
-            if number < len(spec.struts):
-                configs.append(
-                    BoardConfig(
-                        **common,
-                        broker_host=endpoint.host,
-                        broker_port=endpoint.port,
-                        broker_user=endpoint.username or "",
-                        broker_password=endpoint.password or "",
-                        keepalive_s=spec.link.keepalive_s,
-                        imu=imu,
-                    )
-                )
-            else:
-                assert spec.actuators is not None
-                board = spec.actuators.boards[number - len(spec.struts)]
-                configs.append(BoardConfig(**{**common, "board": "nano_rp2040"}, app="valve", channels=board.channels))
-        return configs
-
-    def _commission(self) -> None:
-        """Give valve boards the configuration that a robot's boards keep from its first day: they start at the safe pressure."""
-        assert self.fleet is not None
-        for board in self.spec.actuators.boards if self.spec.actuators else []:
-            assert self.spec.actuators is not None
-            file = self.fleet[board.id].jail / "config.json"
-            file.write_bytes(encode_config(actuator_config(self.spec.actuators, board.channels, SETPOINT_PA)))
-            owner = file.parent.stat()
-            os.chown(file, owner.st_uid, owner.st_gid)
 
     # --- inside -----------------------------------------------------------------------------------------------------------
 
