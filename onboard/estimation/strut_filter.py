@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from vqf import VQF
 
+from onboard.estimation.gyro_offset import GyroOffset
 from onboard.estimation.imu_checks import G_M_S2
 from onboard.messages import Floats
 
@@ -25,6 +26,7 @@ Vector = tuple[float, float, float]
 # on the manipulator's plant up to 1.8 mrad/s, half that with these; BROAD's two trials change by less than 0.01 degrees.
 REST_RATE_DEG_S = 1.5
 REST_S = 3.0
+START_BIAS_RAD_S = math.radians(0.5)  # standard deviation of a bias before rest has shown it, VQF's own
 SETTLED_BIAS_RAD_S = math.radians(0.06)  # a bias known this well lets an azimuth drift by some 2 degrees in a minute
 RATE_ERROR = 0.03  # of a gyroscope: what a second of extrapolation or saturation may hide
 
@@ -55,6 +57,7 @@ class StrutFilter:
     def __init__(self, settings: FilterSettings, axis: Vector, rest_azimuth_rad: float) -> None:
         self._settings, self._axis, self._rest_azimuth = settings, axis, rest_azimuth_rad
         self._settled = False
+        self._offset = GyroOffset()
         self._vqf = self._fresh()
         self.t_s = -math.inf
         self.direction: Vector = (0.0, 0.0, 1.0)
@@ -101,7 +104,7 @@ class StrutFilter:
         bias = np.asarray(self._vqf.getBiasEstimate()[0], dtype=np.float64)
         self._vqf = self._fresh()
         if np.isfinite(bias).all():
-            self._vqf.setBiasEstimate(bias, math.radians(0.5))
+            self._vqf.setBiasEstimate(bias, START_BIAS_RAD_S)
         if self.aligned:
             self._kept_azimuth = math.atan2(self.direction[1], self.direction[0])
             self.azimuth_var = min(UNKNOWN_VAR, self.azimuth_var + self._settings.gap_azimuth_var)
@@ -110,6 +113,9 @@ class StrutFilter:
         """Take one sample, later than the last, all numbers finite; acceleration (3,) [m/s^2], gyro (3,) [rad/s]."""
         settings = self._settings
         dt_s = t_s - self.t_s
+        if self._offset.take(gyro, acceleration, min(dt_s, settings.nominal_dt_s)):
+            self._vqf.setBiasEstimate(np.zeros(3), START_BIAS_RAD_S)  # what it has learnt so far was about the whole
+        gyro = gyro - self._offset.value
         if self._align_until_s is None or t_s <= self._align_until_s:
             self.point()  # every sample counts while the heading is set
         if dt_s > settings.relevel_gap_s:

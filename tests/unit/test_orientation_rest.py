@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from onboard.estimation.geometry import DiscGeometry
+from onboard.estimation.gyro_offset import GyroOffset
+from onboard.estimation.imu_checks import G_M_S2
 from onboard.estimation.orientation import VqfConfig
 from onboard.estimation.so3 import exp_so3
 from onboard.messages import SensorFlag, frozen
@@ -73,3 +76,36 @@ def test_a_leaning_robot_is_not_aligned() -> None:
     lean = exp_so3(np.radians(8.0) * np.array([1.0, 0.0, 0.0]))
     end_s = run(source, 6.0, end_s + DT, turn=lean, bias=np.zeros(3))
     assert not source.align_at_rest(end_s)
+
+
+def test_a_gyroscope_far_off_zero_settles_too_and_keeps_its_heading() -> None:
+    offset = np.radians([3.1, -0.4, 6.0])
+    source = VqfConfig().build(SPEC)
+    end_s = run(source, 10.0, 1.0, bias=offset)
+    assert not (source.observe(end_s).flags & int(SensorFlag.SETTLING)).any()
+    for k in range(40):
+        source.align_at_rest(end_s + 0.0125 * k)
+    end_s = run(source, 60.0, end_s + DT, bias=offset)
+    assert azimuth_error_deg(source, end_s) < 3.6  # a minute at the standard deviation that counts as settled
+
+
+def test_the_offset_is_that_of_the_first_still_second_only() -> None:
+    rng = np.random.default_rng(5)
+    finder, still = GyroOffset(), np.array([0.0, 0.0, G_M_S2])
+    swing = [np.radians(30.0) * np.sin(0.1 * k) * np.ones(3) for k in range(300)]
+    assert not any(finder.take(rate, still, DT) for rate in swing)
+    true = np.radians([4.0, -2.5, 0.3])
+    found = [finder.take(true + rng.normal(0.0, 0.003, 3), still, DT) for _ in range(200)]
+    assert sum(found) == 1
+    assert np.abs(finder.value - true).max() < np.radians(0.1)
+    kept = finder.value.copy()
+    assert not any(finder.take(np.radians([9.0, 0.0, 0.0]), still, DT) for _ in range(300))
+    assert (finder.value == kept).all()
+
+
+@pytest.mark.parametrize("rate_deg_s", [0.0, 1.4, 25.0])
+def test_small_rates_are_the_filters_business_and_large_ones_are_motion(rate_deg_s: float) -> None:
+    finder = GyroOffset()
+    for _ in range(300):
+        finder.take(np.radians([0.0, rate_deg_s, 0.0]), np.array([0.0, 0.0, G_M_S2]), DT)
+    assert not finder.value.any()
