@@ -56,7 +56,7 @@ def test_without_permission_it_says_how_to_get_it_and_goes_on():
 def test_the_benchmark_prints_every_cell_of_its_contract_on_the_last_line(capsys):
     parser = argparse.ArgumentParser()
     run = bench_loop.bench_loop(parser)
-    assert run(parser.parse_args(["--json", "--seconds", "0.3"])) == 0
+    assert run(parser.parse_args(["--json", "--seconds", "0.5"])) == 0
     result = json.loads(capsys.readouterr().out.splitlines()[-1])
     kinds = [kind for kind in ("realtime", "normal") if kind in result]
     assert "normal" in kinds

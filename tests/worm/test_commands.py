@@ -79,7 +79,7 @@ def test_a_goal_that_is_not_three_numbers_is_refused(goal: str, tmp_path: Path) 
 
 
 def test_an_unknown_scene_lists_the_known_ones() -> None:
-    with pytest.raises(UsageError, match="clutter, floor_wall_ceiling, ridge"):
+    with pytest.raises(UsageError, match="known are clutter, floor_wall_ceiling, planar, ridge, slope"):
         find_scene("moon")
 
 

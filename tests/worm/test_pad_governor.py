@@ -8,12 +8,12 @@ from scipy.spatial.transform import Rotation
 
 from onboard.errors import NotANumberError
 from onboard.planning.contact.execution.estimate import ChainEstimate, fit_chain
-from onboard.planning.contact.execution.governor import PadGovernor
 from onboard.planning.contact.execution.ports import PoseReading, SuctionReport
 from onboard.planning.contact.execution.pressures import PressureLaw, chamber_pressures, gravity_sag
 from onboard.planning.contact.kinematics import chain
 from onboard.planning.contact.plan import State
 from onboard.planning.contact.worm import load_worm
+from onboard.safety.pad_governor import PadGovernor
 from sim.worm.boards import SuctionBoard
 from sim.worm.faults import Faults, Imperfections
 

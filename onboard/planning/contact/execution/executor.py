@@ -12,13 +12,13 @@ import numpy as np
 from onboard.errors import NotANumberError, PlanningError
 from onboard.planning.contact.execution.aim import Aimer, measured_body
 from onboard.planning.contact.execution.estimate import ChainEstimate
-from onboard.planning.contact.execution.governor import PadGovernor
 from onboard.planning.contact.execution.ports import Flags, Floats, PosePort, WormSink
 from onboard.planning.contact.execution.pressures import PressureLaw, chamber_pressures, gravity_sag
 from onboard.planning.contact.execution.step import Phase, StepRun, Want, state_gap
 from onboard.planning.contact.plan import Plan, State
 from onboard.planning.contact.scene import Scene
 from onboard.planning.contact.worm import WormSpec
+from onboard.safety.pad_governor import PadGovernor
 
 LOST_TICKS = 2  # reports in a row without a seal before it counts as lost
 RESEAL_TIMES = 3.0  # a lost seal gets this many seal times to come back
