@@ -116,6 +116,7 @@ def test_a_board_that_does_not_fit_is_left_alone(usb: Boards, tmp_path: Path, ch
         time.sleep(0.01)
 
 
+@pytest.mark.long
 def test_a_firmware_that_does_not_start_is_taken_back(usb: Boards, tmp_path: Path) -> None:
     one = usb()
     flash(one, tmp_path)
@@ -174,6 +175,7 @@ def test_a_port_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert json.loads(out.splitlines()[-1])["failed"].keys() == {"strut00"}
 
 
+@pytest.mark.long
 def test_a_device_that_speaks_no_micropython_is_not_written_to_for_long(tmp_path: Path, usb: Boards) -> None:
     one = usb()
     master, slave = os.openpty()
@@ -236,6 +238,7 @@ def test_no_secret_is_in_any_output(usb: Boards, tmp_path: Path, capsys: pytest.
     assert WIFI_PASSWORD in on_board and BROKER_PASSWORD in on_board  # the search would have found them
 
 
+@pytest.mark.long
 def test_an_active_valve_board_is_not_restarted(usb: Boards, tmp_path: Path) -> None:
     one = usb(app="valve")
     flash(one, tmp_path, "valve0")

@@ -68,8 +68,8 @@ def url(port: int, certs: Path, name: str | None) -> str:
     return f"mqtts://127.0.0.1:{port}?ca={certs / 'ca.pem'}{cert}"
 
 
-def client(endpoint: Endpoint) -> aiomqtt.Client:
-    return aiomqtt.Client(endpoint.host, endpoint.port, tls_context=endpoint.tls_context(), timeout=5.0)
+def client(endpoint: Endpoint, timeout_s: float = 5.0) -> aiomqtt.Client:
+    return aiomqtt.Client(endpoint.host, endpoint.port, tls_context=endpoint.tls_context(), timeout=timeout_s)
 
 
 async def heard(port: int, certs: Path, listener: str, filters: str, speaker: str, topics: list[str]) -> list[str]:
@@ -113,7 +113,7 @@ def test_nobody_signs_in_without_a_certificate_of_the_authority(port: int, certs
     for address in (url(port, certs, None), foreign, f"mqtt://127.0.0.1:{port}", f"mqtt://daemon:x@127.0.0.1:{port}"):
 
         async def sign_in(address: str = address) -> None:
-            async with client(parse_endpoint(address)):
+            async with client(parse_endpoint(address), 1.5):
                 pass
 
         with pytest.raises(aiomqtt.MqttError):

@@ -57,6 +57,7 @@ def test_wrong_units_and_times_break_the_bound_in_this_measure_too() -> None:
     assert filter_alone_deg(recording, spec, gyro_factor=0.872) > BOUND_DEG  # range / 32768 on an LSM6DSOX
 
 
+@pytest.mark.long
 def test_the_chain_costs_little() -> None:
     recording = load_recording(BROAD / "trial_02.npz").cut(20.0)
     spec = fitting_spec(load_robot(robot_file("manipulator")), recording)

@@ -179,6 +179,7 @@ def test_a_stop_puts_all_boards_in_their_safe_state(boards: BoardFleet, tmp_path
     asyncio.run(scenario())
 
 
+@pytest.mark.long
 def test_a_cable_pulled_in_the_middle_of_writing_is_found_again_and_the_board_is_safe(boards: BoardFleet, tmp_path: Path) -> None:
     async def scenario() -> None:
         async with rig(boards, tmp_path) as arm:

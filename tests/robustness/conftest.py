@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.hil.support import ready, wait_for
-from tests.robustness.whole_robot import FaultyRobot, bring_to_active, robot_with_faults
+from tests.robustness.whole_robot import FaultyRobot, bring_to_active, robot_with_faults, until_still
 
 
 @pytest.fixture(scope="session")
@@ -22,4 +22,5 @@ def active(arm: FaultyRobot) -> FaultyRobot:
     """The arm, ready and active, whatever the last test did to it."""
     arm.heal()
     bring_to_active(arm)
+    until_still(arm)
     return arm

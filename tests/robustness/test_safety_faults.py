@@ -288,6 +288,7 @@ def test_sight_that_comes_and_goes_ends_in_the_safe_state_too(arm):
     arm.until(State.ACTIVE, 0.8)
 
 
+@pytest.mark.long
 def test_rare_short_losses_of_sight_go_on_for_ever(arm):
     healthy, lost = arm.see, lambda t_s: estimate(t_s, flags=EstimateFlag.LOST)
     for _ in range(40):

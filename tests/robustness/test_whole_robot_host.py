@@ -42,6 +42,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", "-l", disk], check=True)
 
 
+@pytest.mark.long
 def test_a_full_disk_ends_the_recording_with_one_line_and_control_goes_on(active: FaultyRobot, small_disk: Path) -> None:
     active.ask("disarm")
     active.ask("record", path=str(small_disk / "full.mcap"))

@@ -52,6 +52,7 @@ def test_a_flipped_axis_moves_the_arm_no_further_than_a_hand_does(active: Faulty
     until_well(active)
 
 
+@pytest.mark.long
 def test_a_strut_whose_lying_acceleration_contradicts_its_neighbours_is_named(active: FaultyRobot) -> None:
     spoil(active, "flipped", 2)  # along the strut: it says that it hangs head down
     told(active, Fault.STRUT_INCONSISTENT, STRUT, 10.0)

@@ -205,6 +205,20 @@ def told(arm: FaultyRobot, fault: Fault, about: str = "", limit_s: float = 3.0) 
     wait_for(heard, limit_s, f"a line about {fault.value} {about}")
 
 
+def until_still(arm: FaultyRobot, limit_s: float = 10.0) -> None:
+    """The true tip stays within 5 mm for half a second: what it does from now on is not the last test's doing."""
+    assert arm.plant is not None
+    plant, end_s, kept = arm.plant, time.monotonic() + limit_s, []
+    while time.monotonic() < end_s:
+        setpoints(arm)
+        assert plant.latest is not None
+        kept = [*kept, (time.monotonic(), np.array(plant.latest.position_m[-1]))]
+        kept = [(t_s, tip) for t_s, tip in kept if t_s > kept[-1][0] - 0.6]
+        if kept[-1][0] - kept[0][0] >= 0.5 and max(float(np.linalg.norm(tip - kept[0][1])) for _, tip in kept) < 0.005:
+            return
+    raise AssertionError(f"the arm does not come to rest within {limit_s:g} s")
+
+
 def until_well(arm: FaultyRobot, limit_s: float = 12.0) -> None:
     """After the cause has gone: active again, without a trouble, by itself."""
     wait_for(lambda: state(arm) == "active" and not trouble(arm), limit_s, "all is well again")
