@@ -33,7 +33,7 @@ run: $(VENV)/.run ## run a robot: ROBOT= BROKER=mqtt://host:port DURATION=second
 	$(BIN)/prestress run $(ROBOT) $(RUN_ARGS)
 
 test: $(VENV)/.dev lint ## lint, types, import rules and a fixed sample of every test family
-	$(BIN)/python -m pytest -m "not long" tests $(addprefix --ignore=,$(REAL_TIME))
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not long" tests $(addprefix --ignore=,$(REAL_TIME))
 	@$(BIN)/python -m pytest -m "not long" $(REAL_TIME) || { \
 	    echo "Real-time tests can starve on a busy machine: what failed of these gets one more try, alone."; \
 	    $(BIN)/python -m pytest -m "not long" --last-failed --last-failed-no-failures none $(REAL_TIME); }
