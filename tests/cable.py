@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import threading
 import tty
 from collections.abc import Callable
@@ -18,6 +19,7 @@ class Cable:
         self.to_host: Callable[[bytes], bytes] = lambda data: data
         self.to_board: Callable[[bytes], bytes] = lambda data: data
         self._ends: list[int] = []
+        self._threads: list[threading.Thread] = []
         self.plug()
 
     def plug(self) -> None:
@@ -26,9 +28,15 @@ class Cable:
         board = os.open(self._port, os.O_RDWR | os.O_NOCTTY)
         tty.setraw(board)
         self.path.symlink_to(os.ttyname(slave))
+        for end in (master, board):
+            os.set_blocking(end, False)
         self._ends = [master, slave, board]
-        threading.Thread(target=self._carry, args=(board, master, True), daemon=True).start()
-        threading.Thread(target=self._carry, args=(master, board, False), daemon=True).start()
+        self._threads = [
+            threading.Thread(target=self._carry, args=(source, target, towards_host), daemon=True)
+            for source, target, towards_host in ((board, master, True), (master, board, False))
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def say_to_board(self, data: bytes) -> None:
         """Put bytes on the line as if the host had written them, once more or for the first time."""
@@ -38,12 +46,19 @@ class Cable:
         """Pull it."""
         self.path.unlink()
         ends, self._ends = self._ends, []
+        for thread in self._threads:
+            thread.join()  # one that still reads would go on with whatever file gets the closed one's number
         for end in ends[1:] + ends[:1]:
             os.close(end)
 
     def _carry(self, source: int, target: int, towards_host: bool) -> None:
         with suppress(OSError):
-            while data := os.read(source, 4096):
+            while self._ends:
+                if not select.select([source], [], [], 0.02)[0]:
+                    continue
+                data = os.read(source, 4096)
                 data = (self.to_host if towards_host else self.to_board)(data)
                 while data and self._ends:
-                    data = data[os.write(target, data) :]
+                    select.select([], [target], [], 0.02)
+                    with suppress(BlockingIOError):
+                        data = data[os.write(target, data) :]

@@ -77,9 +77,9 @@ def test_forged_garbled_and_stale_messages_move_nothing(active: FaultyRobot) -> 
         for topic in topics:
             for payload in (b"", b"\x02" + bytes(47), stranger.imu(now_s)[:-3], stranger.imu(now_s), os.urandom(48)):
                 client.publish(topic, payload)
-        watch(active, 0.4)
+        watch(active, 0.4, ("active", "degraded"))  # a flood may hold good samples up: held is right then
     told(active, Fault.PACKETS_REFUSED)
-    assert watch(active, 1.0) < 0.05
+    assert watch(active, 1.0, ("active", "degraded")) < 0.05
     for topic in topics:
         client.publish(topic, b"", 1, retain=True)
     client.close()
