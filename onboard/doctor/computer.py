@@ -13,7 +13,7 @@ from pathlib import Path
 
 from onboard.doctor.check import Check, advice, bad, good
 from onboard.runtime.bench_loop import TARGET_P99_MS, lateness
-from onboard.runtime.realtime import enter_realtime, leave_realtime
+from onboard.runtime.realtime import WAKE_EARLY_S, enter_realtime, leave_realtime
 
 OLDEST_PYTHON = (3, 11)
 # distribution: module
@@ -106,7 +106,7 @@ def punctuality(seconds: float) -> list[Check]:
     """Realtime permission, and the lateness of an 80 Hz loop as it would run."""
     granted = enter_realtime()
     try:
-        cell = asyncio.run(lateness(RATE_HZ, seconds))
+        cell = asyncio.run(lateness(RATE_HZ, seconds, WAKE_EARLY_S if granted.scheduler else 0.0))
     finally:
         leave_realtime()
     permission = (

@@ -26,7 +26,7 @@ from onboard.runtime.handler import Console
 from onboard.runtime.loop import LoopGroup
 from onboard.runtime.no_boards import NoBoards
 from onboard.runtime.notify import ServiceManager
-from onboard.runtime.realtime import enter_realtime, freeze_garbage
+from onboard.runtime.realtime import WAKE_EARLY_S, enter_realtime, freeze_garbage
 from onboard.runtime.status import StatusReporter
 from onboard.runtime.warmup import warm_up
 from onboard.safety.table import Event, State
@@ -148,7 +148,9 @@ class Daemon:
     def _settle_process(self) -> None:
         sys.setswitchinterval(SWITCH_INTERVAL_S)
         if self.options.realtime:
-            for line in enter_realtime().lines:
+            granted = enter_realtime()
+            self.loops.wake_early_s = WAKE_EARLY_S if granted.scheduler else 0.0
+            for line in granted.lines:
                 log.info("%s", line)
         else:
             freeze_garbage()

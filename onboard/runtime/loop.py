@@ -120,10 +120,12 @@ class LoopGroup:
 
     With the machine's clock, `await run()`; with a SimulatedClock, `advance(t_s)`: the same ticks at the same scheduled times.
     An exception of a callback ends `run` (or `advance`) and reaches the caller: who runs the loops decides what is safe.
+    wake_early_s: wake this much before a tick is due and wait in a loop: an idle processor takes a while to wake up.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        self.wake_early_s = 0.0
         self._loops: list[FixedRateLoop] = []
         self._done: asyncio.Future[None] | None = None
         self._begun = self._stopping = False
@@ -167,7 +169,7 @@ class LoopGroup:
         self._done = running.create_future()
         try:
             running.add_reader(timer.fd, self._wake, timer)
-            timer.arm(self._next_s())
+            timer.arm(self._next_s() - self.wake_early_s)
             await self._done
         finally:
             running.remove_reader(timer.fd)
@@ -204,10 +206,15 @@ class LoopGroup:
         timer.acknowledge()
         if self._done is None or self._done.done():
             return
+        next_s = self._next_s()
+        now_s = self._clock.now_s()
+        if next_s - self.wake_early_s <= now_s:
+            while now_s < next_s:
+                now_s = self._clock.now_s()
         try:
-            self._run_due(self._clock.now_s())
+            self._run_due(now_s)
         except Exception as error:  # noqa: BLE001 - handed on to whoever awaits run()
             self._done.set_exception(error)
             return
         if not self._done.done():
-            timer.arm(self._next_s())
+            timer.arm(self._next_s() - self.wake_early_s)

@@ -137,3 +137,18 @@ def test_histogram_quantiles_are_within_a_bin_of_the_exact_ones(times, share):
 
 def test_an_empty_histogram_says_zero():
     assert Histogram().quantile_us(0.99) == 0.0
+
+
+def test_a_loop_that_wakes_early_still_never_ticks_before_its_time() -> None:
+    clock = WallClock()
+    group, early = LoopGroup(clock), []
+    group.wake_early_s = 0.002
+
+    def tick(due_s: float) -> None:
+        early.append(due_s - clock.now_s())
+        if len(early) == 50:
+            group.stop()
+
+    group.add("one", 200.0, tick)
+    asyncio.run(group.run())
+    assert max(early) <= 0.0
