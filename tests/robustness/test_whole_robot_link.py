@@ -16,6 +16,7 @@ from tests.robustness.whole_robot import (
     REACTION_S,
     FaultyRobot,
     at_safe_pressure,
+    forget_degraded,
     setpoints,
     state,
     told,
@@ -44,6 +45,7 @@ def test_lost_samples_are_counted_and_borne(active: FaultyRobot, loss: float) ->
 @pytest.mark.long
 @pytest.mark.parametrize("loss", LOSSES)
 def test_twenty_seconds_of_loss_end_in_no_worse_than_the_safe_state(active: FaultyRobot, loss: float) -> None:
+    forget_degraded(active)
     active.network.loss = loss
     watch(active, 20.0, MAY.get(loss, ("active", "degraded", "safe")))
     active.network.heal()

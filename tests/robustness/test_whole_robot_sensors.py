@@ -7,7 +7,7 @@ import pytest
 
 from onboard.safety.faults import Fault
 from tests.link_support import Client, birth
-from tests.robustness.whole_robot import FaultyRobot, state, told, trouble, until_state, until_well, watch
+from tests.robustness.whole_robot import FaultyRobot, forget_degraded, state, told, trouble, until_state, until_well, watch
 
 STRUT = "strut09"
 CHANNELS = {"all channels": None, "one axis": 3}
@@ -88,6 +88,7 @@ def test_one_strut_that_falls_silent_is_estimated_from_its_neighbours(active: Fa
 @pytest.mark.parametrize("module", range(5))
 def test_any_module_that_falls_silent_is_held_until_it_is_back(active: FaultyRobot, module: int) -> None:
     assert active.fleet is not None
+    forget_degraded(active)
     names = active.spec.struts[4 * module : 4 * module + 4]
     for name in names:
         active.fleet[name].stop()
