@@ -14,6 +14,7 @@ from onboard.safety.table import FAULT_OF, GOOD, REQUESTS, ROWS, Condition, Even
 
 EPOCH_MODULUS = 1 << 32
 NOTICE_GAP_S = 5.0  # the same warning again at the earliest after this long
+RETOLD = (Condition.STRUT_PROBLEM,)  # conditions whose text is the news: another text is said although they hold already
 
 _HINTS: dict[State, str] = {
     State.DISARMED: "the robot is disarmed: arm it first",
@@ -67,6 +68,7 @@ class Supervisor:
         self._degraded = DegradedTime(spec.safety.degraded_window_s)
         self._noticed: dict[Condition, float] = {}
         self._unsaid = Condition.NONE
+        self._told: dict[Condition, str] = {}
         self._notices: list[Notice] = []
 
     def step(self, t_s: float, conditions: Condition, details: Mapping[Condition, str] | None = None) -> Transition | None:
@@ -157,10 +159,14 @@ class Supervisor:
 
     def _notice(self, t_s: float, rose: Condition, details: Mapping[Condition, str]) -> None:
         self._unsaid = (self._unsaid | rose) & self.conditions  # one that comes back too soon is said later, if it stays
+        for bit in RETOLD:
+            if bit & self.conditions and self._told.get(bit, "") != details.get(bit, ""):
+                self._unsaid |= bit
         for bit, fault in FAULT_OF.items():
             if bit & self._unsaid and t_s - self._noticed.get(bit, -math.inf) >= NOTICE_GAP_S:
                 self._noticed[bit] = t_s
                 self._unsaid &= ~bit
+                self._told[bit] = details.get(bit, "")
                 self._notices.append(Notice(t_s, fault, line(fault, details.get(bit, ""))))
 
     def troubles(self) -> list[Fault]:
