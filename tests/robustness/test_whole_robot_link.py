@@ -111,6 +111,7 @@ def test_what_the_broker_had_stored_before_the_daemon_came_is_never_acted_on(act
 
 
 def test_a_broker_that_is_killed_and_started_again_is_bridged(active: FaultyRobot) -> None:
+    forget_degraded(active)
     pid = active.broker.pid
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
