@@ -116,10 +116,12 @@ def test_a_broker_that_is_killed_and_started_again_is_bridged(active: FaultyRobo
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
     active.broker.stop()
-    until_state(active, "degraded", 2.0)
-    told(active, Fault.LINK_DOWN)
-    active.broker._wanted_port = active.broker.port
-    active.broker.start()
+    try:
+        until_state(active, "degraded", 2.0)
+        told(active, Fault.LINK_DOWN)
+    finally:
+        active.broker._wanted_port = active.broker.port
+        active.broker.start()
     until_state(active, "active", 9.5)
 
 
