@@ -19,9 +19,10 @@ from onboard.clock import KernelTimer, WallClock, process_cpu_s
 from onboard.link.endpoint import Endpoint
 from onboard.link.session import Session
 from onboard.robot import RobotSpec, load_robot
-from onboard.runtime.core import Core, LoopTotals
+from onboard.runtime.core import Core
 from onboard.runtime.loop import LoopGroup
 from onboard.runtime.no_boards import NoBoards
+from onboard.runtime.parts import LoopTotals
 from onboard.runtime.realtime import enter_realtime, freeze_garbage
 from onboard.runtime.warmup import warm_up
 from onboard.telemetry.recorder import NullRecorder

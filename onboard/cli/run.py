@@ -10,12 +10,15 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 from onboard.cli.catalog import Run
+from onboard.clock import WallClock
 from onboard.errors import ConfigError, MissingExtraError, UsageError
 from onboard.link.broker import EmbeddedBroker
 from onboard.link.endpoint import Endpoint, parse_endpoint
 from onboard.resources import robot_file
 from onboard.robot import RobotSpec, load_robot
+from onboard.runtime.control_socket import refuse_a_second, socket_path
 from onboard.runtime.daemon import Daemon, Options
+from onboard.runtime.tower import TowerOptions, TowerParts
 
 BROKER_VARIABLE = "PRESTRESS_BROKER"
 
@@ -88,18 +91,21 @@ def _refuse_options_that_do_nothing(args: argparse.Namespace) -> None:
 
 def _hardware(args: argparse.Namespace, path: Path, spec: RobotSpec) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    refuse_a_second(socket_path(spec.name))
     ports = serial_ports(spec, args.port)
     url = args.broker or os.environ.get(BROKER_VARIABLE)
     if url:
-        return _daemon(args, path, parse_endpoint(url), ports)
+        return _daemon(args, path, spec, parse_endpoint(url), ports)
     boards = [*spec.struts]
     with EmbeddedBroker(spec.link.prefix, lan=args.lan, passwords=args.passwords, boards=boards) as broker:
-        return _daemon(args, path, broker.endpoint, ports)
+        return _daemon(args, path, spec, broker.endpoint, ports)
 
 
-def _daemon(args: argparse.Namespace, path: Path, broker: Endpoint, ports: dict[str, str]) -> int:
-    options = Options(path, broker, ports, args.record, args.postures, not args.no_realtime, args.duration, tuple(args.fed))
-    return asyncio.run(Daemon(options).run())
+def _daemon(args: argparse.Namespace, path: Path, spec: RobotSpec, broker: Endpoint, ports: dict[str, str]) -> int:
+    clock = WallClock()
+    parts = TowerParts(spec, TowerOptions(broker, ports, args.postures, tuple(args.fed)), clock)
+    options = Options(path, args.record, not args.no_realtime, args.duration)
+    return asyncio.run(Daemon(options, parts, clock).run())
 
 
 def serial_ports(spec: RobotSpec, given: list[str]) -> dict[str, str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,33 +19,16 @@ from onboard.link.slots import LatestSlots
 from onboard.messages import BoardReport, EstimateFlag, Floats, PoseEstimate, Posture, Setpoints, frozen
 from onboard.ports import ActuatorSink, Controller, Estimator, OrientationSource, Recorder
 from onboard.robot import RobotSpec
+from onboard.runtime.parts import LoopTotals, Outcome
 from onboard.safety.governor import Governor
 from onboard.safety.monitor import ConditionMonitor, Inputs
-from onboard.safety.supervisor import Notice, Supervisor, Transition
+from onboard.safety.supervisor import Supervisor, Transition
 from onboard.safety.table import Condition, Event, State
 from onboard.telemetry import schemas
 
 POOR = EstimateFlag.LOST | EstimateFlag.COASTING | EstimateFlag.UNCERTAIN  # estimates that no posture may come from
 ARM_AGAIN_S = 0.25  # while arming
 POSES_KEPT = 40  # half a second at 80 Hz: what a taught posture is the mean of
-
-
-@dataclass(slots=True)
-class LoopTotals:
-    """Ticks and overruns of all control loops, and the link's state, as the supervisor's tick gets them."""
-
-    ticks: int = 0
-    overruns: int = 0
-    link_down: bool = False
-    recorder_failed: bool = False
-
-
-@dataclass(slots=True)
-class Outcome:
-    """What the last calls brought forth, for the daemon to log: transitions and notices, oldest first."""
-
-    transitions: list[Transition] = field(default_factory=list)
-    notices: list[Notice] = field(default_factory=list)
 
 
 class Core:

@@ -11,7 +11,8 @@ from typing import Any
 from onboard.errors import RecordingError, SafetyError
 from onboard.messages import BoardReport, Setpoints
 from onboard.robot import RobotSpec, build_spec
-from onboard.runtime.core import Core, LoopTotals, posture_from
+from onboard.runtime.core import Core, posture_from
+from onboard.runtime.parts import LoopTotals
 from onboard.safety.table import Event
 from onboard.telemetry import schemas
 from onboard.telemetry.reader import Recording

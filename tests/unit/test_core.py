@@ -7,8 +7,9 @@ import pytest
 from onboard.errors import SafetyError
 from onboard.resources import robot_file
 from onboard.robot import load_robot
-from onboard.runtime.core import Core, LoopTotals
+from onboard.runtime.core import Core
 from onboard.runtime.no_boards import NoBoards
+from onboard.runtime.parts import LoopTotals
 from onboard.runtime.warmup import rest_observations
 from onboard.safety.table import Condition, Event, State
 from onboard.telemetry.recorder import NullRecorder
