@@ -38,6 +38,7 @@ class Fault(StrEnum):
     LINK_DOWN = "link_down"
     PACKETS_REFUSED = "packets_refused"
     RECORDER_FAILED = "recorder_failed"
+    PLAN_EXPIRED = "plan_expired"
 
 
 LINES: dict[Fault, str] = {
@@ -71,6 +72,7 @@ LINES: dict[Fault, str] = {
     Fault.LINK_DOWN: "the broker cannot be reached",
     Fault.PACKETS_REFUSED: "packets are refused (wrong version, damaged, repeated or out of time)",
     Fault.RECORDER_FAILED: "the recording cannot be written; control goes on without it",
+    Fault.PLAN_EXPIRED: "the last plan is over and no new one has come",
 }
 
 

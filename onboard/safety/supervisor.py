@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from onboard.errors import SafetyError
-from onboard.robot import RobotSpec
 from onboard.safety.degraded_time import DegradedTime
 from onboard.safety.faults import Fault, line
-from onboard.safety.table import FAULT_OF, GOOD, REQUESTS, ROWS, Condition, Event, Hold, Row, State, hold_times_s
+from onboard.safety.table import FAULT_OF, GOOD, REQUESTS, ROWS, Condition, Event, Hold, Row, State, Supervised, hold_times_s
 
 EPOCH_MODULUS = 1 << 32
 NOTICE_GAP_S = 5.0  # the same warning again at the earliest after this long
@@ -21,7 +20,7 @@ _HINTS: dict[State, str] = {
     State.ARMING: "the robot is arming: wait a moment",
     State.ACTIVE: "the robot is active already",
     State.TEACHING: "the robot is being taught: 'go NAME' or 'disarm' ends that",
-    State.DEGRADED: "the estimate is degraded and pressures are held: wait until it has recovered, or disarm",
+    State.DEGRADED: "the robot is degraded and stands still: wait until it has recovered, or disarm",
     State.SAFE: "the robot is latched in its safe state: 'reset' (or 'disarm'), then 'arm'",
     State.FAULT: "the robot has a fault: remove its cause, 'reset', then 'arm'",
 }
@@ -55,7 +54,7 @@ class Supervisor:
     commands of an earlier daemon are never valid again.
     """
 
-    def __init__(self, spec: RobotSpec, epoch_start: int = 0) -> None:
+    def __init__(self, spec: Supervised, epoch_start: int = 0) -> None:
         self.state = State.DISARMED
         self.epoch = epoch_start % EPOCH_MODULUS
         self.fault: Fault | None = None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntFlag, StrEnum
+from typing import Protocol
 
-from onboard.robot import RobotSpec
 from onboard.safety.faults import LINES, Fault
 
 
@@ -65,6 +65,7 @@ class Condition(IntFlag):
     STRUT_UNSYNCHRONISED = 1 << 26
     STRUT_PROBLEM = 1 << 27
     DEGRADED_OFTEN = 1 << 28  # more time degraded within the window than the robot's file allows
+    PLAN_EXPIRED = 1 << 29  # there is a way to go, and no plan to go by
 
 
 GOOD = Condition.BOARDS_READY | Condition.BOARDS_ARMED
@@ -77,8 +78,9 @@ DEGRADING = (
     | Condition.ESTIMATE_LOST
     | Condition.MODULE_MISSING
     | Condition.LOOP_OVERLOAD
+    | Condition.PLAN_EXPIRED
 )
-"""Trouble with knowing where the arm is: held pressures keep it still, so there is time to recover."""
+"""Trouble with knowing where the robot is or how to go on: standing still is safe, so there is time to recover."""
 
 BLOCKS_ARMING = (
     Condition.STRUT_SETTLING
@@ -111,7 +113,32 @@ ARMING_LIMIT_S = 3.0
 RECOVERY_S = 0.5
 
 
-def hold_times_s(spec: RobotSpec) -> dict[Hold, float]:
+class Commanded(Protocol):
+    """Actuators whose commands expire."""
+
+    @property
+    def command_ttl_ms(self) -> int: ...
+
+
+class Limits(Protocol):
+    """How long the degraded state may last, and over which window it is added up [s]."""
+
+    @property
+    def degraded_limit_s(self) -> float: ...
+    @property
+    def degraded_window_s(self) -> float: ...
+
+
+class Supervised(Protocol):
+    """What the supervisor must know of a robot, whatever its kind."""
+
+    @property
+    def actuators(self) -> Commanded | None: ...
+    @property
+    def safety(self) -> Limits: ...
+
+
+def hold_times_s(spec: Supervised) -> dict[Hold, float]:
     """Seconds of every hold for one robot."""
     ttl_ms = spec.actuators.command_ttl_ms if spec.actuators else 100
     return {

@@ -187,7 +187,7 @@ def test_no_other_code_names_or_calls_an_actuator_sink():
     """Outside the governors in safety/ nobody sends to, arms or stops anything called a sink."""
     for path in sorted((ROOT / "onboard").rglob("*.py")):
         where = path.relative_to(ROOT).as_posix()
-        if where in ("onboard/safety/governor.py", "onboard/safety/pad_governor.py"):
+        if where.startswith("onboard/safety/") and where.endswith("governor.py"):
             continue
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
