@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import os
 import signal
 import subprocess
@@ -19,7 +20,7 @@ from onboard.errors import LinkError, PrestressError
 from onboard.link.broker import EmbeddedBroker
 from onboard.link.endpoint import Endpoint, parse_endpoint
 from onboard.robot import RobotSpec
-from onboard.runtime.control_socket import ask
+from onboard.runtime.control_socket import ask, refuse_a_second, socket_path
 from sim.boards.commission import board_configs, commission
 from sim.boards.launcher import BoardFleet
 from sim.tower.feed import PlantClient
@@ -76,13 +77,16 @@ class SimulatedRobot:
         self.plant_process: subprocess.Popen[bytes] | None = None
         self.daemon_ready_s = float("nan")  # from the daemon's start until it answers, kernels compiled and warm
         self._logs: list[IO[bytes]] = []
+        self._claim = -1
 
     # --- life -------------------------------------------------------------------------------------------------------------
 
     def __enter__(self) -> SimulatedRobot:
-        if self.recording.exists():
-            raise PrestressError(f"{self.folder}: holds the recording of another run; name a new folder")
+        refuse_a_second(self._control_socket())
         try:
+            self._claim_folder()
+            if self.recording.exists():
+                raise PrestressError(f"{self.folder}: holds the recording of another run; name a new folder")
             self.start_world()
             self.start_daemon()
         except BaseException:
@@ -95,6 +99,7 @@ class SimulatedRobot:
 
     def start_world(self) -> None:
         """Everything but the daemon."""
+        self._claim_folder()
         if self.in_loop is not None:
             self.in_loop.find()  # before anything else is started
         if self._url is None:
@@ -133,8 +138,8 @@ class SimulatedRobot:
                 raise PrestressError(
                     f"the daemon ended at once (exit status {self.daemon.returncode}): {self.last_line('daemon.log')}"
                 )
-            with contextlib.suppress(LinkError):
-                self.ask("status")
+            # Another daemon of this robot, maybe the one that drives the real one, must not be taken for ours.
+            if self._answering_process() == self.daemon.pid:
                 self.daemon_ready_s = time.monotonic() - started
                 return
             if time.monotonic() > deadline:
@@ -177,6 +182,9 @@ class SimulatedRobot:
             self._broker.stop()
         for log in self._logs:
             log.close()
+        if self._claim >= 0:
+            os.close(self._claim)
+            self._claim = -1
 
     # --- use --------------------------------------------------------------------------------------------------------------
 
@@ -235,9 +243,26 @@ class SimulatedRobot:
             env=environment,
         )
 
-    def _control_socket(self) -> Path:
-        from onboard.runtime.control_socket import socket_path
+    def _claim_folder(self) -> None:
+        """One run a folder: another one's boards would find their files exchanged. The lock ends with this process."""
+        if self._claim >= 0:
+            return
+        self._claim = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(self._claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._claim)
+            self._claim = -1
+            raise PrestressError(f"{self.folder}: another run is using it; name a new folder") from None
 
+    def _answering_process(self) -> int | None:
+        """Which daemon answers at the control socket."""
+        try:
+            return int(self.status()["process"]["pid"])
+        except LinkError:
+            return None
+
+    def _control_socket(self) -> Path:
         if self._runtime is None:
             return socket_path(self.spec.name)
         return self._runtime / "prestress" / f"{self.spec.name}.sock"

@@ -51,16 +51,26 @@ class ControlSocket:
         self._clients: set[asyncio.Task[None]] = set()
         self.refused = 0
 
-    async def start(self) -> None:
-        """Bind and listen. Raises SafetyError if another daemon holds the socket, LinkError if it cannot be made.
+    def claim(self) -> None:
+        """Become the one daemon of this robot; before anything is touched that another daemon may be using.
 
-        A lock file, not the socket, tells whether a daemon lives: the kernel drops the lock of a killed one.
+        Raises SafetyError if another holds the claim, LinkError if none can be made. A lock file, not the socket, tells
+        whether a daemon lives: the kernel drops the lock of a killed one.
         """
         if len(os.fsencode(self.path)) > MAX_PATH_BYTES:
             raise LinkError(f"{self.path}: too long for a socket ({MAX_PATH_BYTES} bytes); set XDG_RUNTIME_DIR to a shorter path")
+        if self._lock >= 0:
+            return
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._take_lock()
+        except OSError as error:
+            raise LinkError(f"{self.path}: the control socket cannot be made: {error.strerror}") from error
+
+    async def start(self) -> None:
+        """Bind and listen, after `claim`. Raises as that does."""
+        self.claim()
+        try:
             self.path.unlink(missing_ok=True)
             listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             before = os.umask(0o177)
@@ -94,9 +104,7 @@ class ControlSocket:
         except BlockingIOError:
             holder = os.pread(self._lock, 32, 0).decode(errors="replace").strip()
             self._drop_lock()
-            raise SafetyError(
-                f"a daemon for {self.path.stem} runs already (process {holder or 'unknown'}): stop it first"
-            ) from None
+            raise SafetyError(_taken(self.path, holder or "unknown")) from None
         os.ftruncate(self._lock, 0)
         os.pwrite(self._lock, f"{os.getpid()}\n".encode(), 0)
 
@@ -150,6 +158,22 @@ class ControlSocket:
         return {"ok": True, **fields}
 
 
+def refuse_a_second(path: Path) -> None:
+    """Raises SafetyError when a daemon has the socket at `path` already: nothing else needs to be started to find that out.
+
+    `ControlSocket.claim` decides; this only tells in good time, and says what to do.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        client.settimeout(REPLY_TIMEOUT_S)
+        try:
+            client.connect(str(path))
+        except OSError:
+            return
+        credentials = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    holder, _, _ = struct.unpack("3i", credentials)
+    raise SafetyError(_taken(path, str(holder)))
+
+
 def parse(line: bytes) -> Request:
     """A request from one line; raises LinkError saying what is wrong with it."""
     try:
@@ -201,6 +225,10 @@ async def _answer(writer: asyncio.StreamWriter, reply: Reply) -> None:
     writer.write(json.dumps(reply).encode() + b"\n")
     async with asyncio.timeout(REPLY_TIMEOUT_S):
         await writer.drain()
+
+
+def _taken(path: Path, holder: str) -> str:
+    return f"a daemon for {path.stem} runs already (process {holder}): stop it first"
 
 
 def _error(text: str, kind: str = "LinkError") -> Reply:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 from collections import Counter
 from collections.abc import Callable
@@ -95,7 +96,8 @@ class StatusReporter:
             self._cpu_pct = 100.0 * (cpu_s - self._cpu_s) / (now_s - self._at_s)
             self._cpu_s, self._at_s = cpu_s, now_s
         # ru_maxrss is in KiB on Linux.
-        return {"cpu_pct": round(self._cpu_pct, 1), "rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0}
+        memory_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0
+        return {"pid": os.getpid(), "cpu_pct": round(self._cpu_pct, 1), "rss_mb": memory_mb}
 
 
 def _estimate(estimate: PoseEstimate | None, now_s: float) -> dict[str, Any] | None:
