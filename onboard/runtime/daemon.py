@@ -57,6 +57,7 @@ class Daemon:
         self.loops = LoopGroup(self.clock)
         self.manager = ServiceManager()
         self._answer: Handler
+        self._changing_recorder = asyncio.Lock()
         self._quit = False
         self._fault: str | None = None
 
@@ -130,19 +131,31 @@ class Daemon:
         log.error("%s", self._fault)
         self.stop()
 
-    def _record(self, path: Path | None) -> str:
-        """Start a recording at `path` with a fresh core, so that it can be replayed; None ends the present one."""
+    async def _record(self, path: Path | None) -> str:
+        """Start a recording at `path` with a fresh core, so that it can be replayed; None ends the present one.
+
+        Writers start and end in a thread: a slow disk must not hold up a tick.
+        """
+        async with self._changing_recorder:
+            self._refuse_while_live(path)
+            recorder = await asyncio.to_thread(self._new_recorder, path) if path is not None else NullRecorder()
+            try:
+                self._refuse_while_live(path)  # it may have been armed meanwhile
+            except SafetyError:
+                await asyncio.to_thread(recorder.close)
+                raise
+            old, self._recorder = self._recorder, recorder
+            if path is not None:
+                self._epoch_start = self._supervisor.epoch
+                self.parts.begin(recorder, self._epoch_start)
+            else:
+                self.parts.heart.record_to(recorder)
+            await asyncio.to_thread(old.close)
+        return f"recording to {path}" if path is not None else "recording stopped"
+
+    def _refuse_while_live(self, path: Path | None) -> None:
         if path is not None and self._supervisor.state in LIVE:
             raise SafetyError("record: a replayable recording starts with a fresh estimator: disarm first")
-        recorder = self._new_recorder(path) if path is not None else NullRecorder()
-        old, self._recorder = self._recorder, recorder
-        if path is not None:
-            self._epoch_start = self._supervisor.epoch
-            self.parts.begin(recorder, self._epoch_start)
-        else:
-            self.parts.heart.record_to(recorder)
-        old.close()
-        return f"recording to {path}" if path is not None else "recording stopped"
 
     def _new_recorder(self, path: Path) -> McapRecorder:
         metadata = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,14 +31,14 @@ class Console:
         postures: PostureStore,
         reporter: StatusReporter,
         clock: Clock,
-        record: Callable[[Path | None], str],
+        record: Callable[[Path | None], Awaitable[str]],
         quit_daemon: Callable[[], None],
     ) -> None:
         self._core, self._postures, self._reporter, self._clock = core, postures, reporter, clock
         self._record, self._quit = record, quit_daemon
 
-    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """The reply's fields; raises PrestressError with the reason when the request is refused."""
+    def answer(self, request: dict[str, Any]) -> dict[str, Any] | Awaitable[dict[str, Any]]:
+        """The reply's fields, at once but for recordings; raises PrestressError with the reason when the request is refused."""
         what = request["do"]
         if what in PLAIN:
             transition = self._core().request(self._clock.now_s(), PLAIN[what])
@@ -59,13 +59,16 @@ class Console:
             self._postures.delete(_text(request, "name"))
             return {"line": f"deleted posture {request['name']}"}
         if what == "record":
-            return {"line": self._record(Path(_text(request, "path")))}
+            return self._recorded(Path(_text(request, "path")))
         if what == "record_stop":
-            return {"line": self._record(None)}
+            return self._recorded(None)
         if what == "quit":
             self._quit()
             return {"line": "shutting down"}
         raise UsageError(f"unknown request {what!r}")
+
+    async def _recorded(self, path: Path | None) -> dict[str, Any]:
+        return {"line": await self._record(path)}
 
     def _teach(self, name: str) -> dict[str, Any]:
         check_name(name)

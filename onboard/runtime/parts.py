@@ -6,7 +6,7 @@ packets and its actuators. A new kind is a new `Parts`, and nothing in this pack
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,7 +17,7 @@ from onboard.runtime.loop import LoopGroup
 from onboard.safety.supervisor import Notice, Supervisor, Transition
 from onboard.safety.table import Event
 
-Record = Callable[[Path | None], str]  # start a recording at a path, or end the present one
+Record = Callable[[Path | None], Awaitable[str]]  # start a recording at a path, or end the present one
 
 
 @dataclass(slots=True)

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -83,6 +84,39 @@ def test_the_daemon_ends_in_order_and_its_recording_replays_bit_for_bit(rig: Sim
     assert result.first_difference is None
     assert result.compared["/estimate"] > 500
     assert result.truncated is None
+
+
+def skipped(rig: SimulatedRobot) -> int:
+    """Ticks that the daemon's loops have left out so far."""
+    return sum(loop["overruns"] for loop in rig.status()["loops"])
+
+
+def test_a_recording_starts_beside_the_loops(rig: SimulatedRobot) -> None:
+    rig.start_daemon(record=False)
+    wait_for(lambda: ready(rig), 20.0, "the rig is back")
+    before = skipped(rig)
+    rig.ask("record", path=str(rig.folder / "second.mcap"))
+    assert skipped(rig) - before < 60, "the loops stood still while the writer started"
+    assert ready(rig) or rig.status()["struts"]["online"] == len(rig.spec.struts)
+
+
+def test_a_writer_that_hangs_holds_up_neither_loops_nor_status(rig: SimulatedRobot) -> None:
+    assert rig.daemon is not None
+    children = Path(f"/proc/{rig.daemon.pid}/task/{rig.daemon.pid}/children").read_text().split()
+    others = [path.read_text().split() for path in Path(f"/proc/{rig.daemon.pid}/task").glob("*/children")]
+    (writer,) = {int(pid) for pids in (children, *others) for pid in pids}
+    os.kill(writer, signal.SIGSTOP)
+    try:
+        ended = threading.Thread(target=lambda: rig.ask("record_stop"))
+        ended.start()
+        first = rig.status()["loops"][0]["ticks"]
+        wait_for(lambda: rig.status()["loops"][0]["ticks"] > first + 40, 5.0, "loops go on")
+        assert ended.is_alive(), "the recording ended without its writer"
+    finally:
+        os.kill(writer, signal.SIGCONT)
+        ended.join(20.0)
+    assert open_recording(rig.folder / "second.mcap").truncated is None
+    rig.stop_daemon()
 
 
 def test_a_run_whose_broker_never_answered_is_not_called_good(tmp_path: Path) -> None:
