@@ -27,8 +27,10 @@ def start() -> None:
         from strut.app import main
     elif identity.app == "valve":
         from valve.app import main
+    elif identity.app == "motor":
+        from motor.app import main
     else:
         raise ValueError("unknown application %s" % identity.app)
-    if identity.app == "strut":  # its USB line is for people and the flasher; others speak frames there
+    if identity.app != "valve":  # its USB line is for people and the flasher; a valve board speaks frames there
         print("prestress: %s runs %s %s" % (identity.name, identity.app, VERSION))
     asyncio.run(main(identity, board))

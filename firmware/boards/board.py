@@ -4,6 +4,17 @@ from common.i2c_bus import I2CBus
 from strut.sensor import Sensor
 
 
+class MotorPins:
+    """One motor: the bridge's two inputs, the encoder's two phases, the bridge's current output."""
+
+    def __init__(self, in1: int, in2: int, phase_a: int, phase_b: int, current: int) -> None:
+        self.in1 = in1
+        self.in2 = in2
+        self.phase_a = phase_a
+        self.phase_b = phase_b
+        self.current = current
+
+
 class Board:
     """Base of boards: pins, parts and habits."""
 
@@ -14,6 +25,7 @@ class Board:
     STOP_PIN = 0  # normally closed contact to ground: pressed or cut reads 1
     NODELAY = True  # the network driver understands TCP_NODELAY
     POWER_SAVE_OFF = True  # the WiFi driver takes config(pm=...)
+    MOTORS: tuple[MotorPins, ...] = ()  # none: the board has too few pins for the motor application
 
     def open_bus(self) -> I2CBus:
         """The bus of sensors and converters."""

@@ -20,7 +20,20 @@ STOP_INPUT = 4
 WATCHDOG = 5
 CRASH = 6
 OUTPUT_FAULT = 7
-CAUSES = ("", "silence", "expired", "stop_message", "stop_input", "watchdog", "crash", "output_fault")
+STALL = 8
+OVERCURRENT = 9
+CAUSES = (
+    "",
+    "silence",
+    "expired",
+    "stop_message",
+    "stop_input",
+    "watchdog",
+    "crash",
+    "output_fault",
+    "stall",
+    "overcurrent",
+)
 
 F_UNCONFIGURED = 1
 F_STOP_INPUT = 2
@@ -28,6 +41,8 @@ F_MEASUREMENT = 4
 F_NOT_FOLLOWING = 8
 F_OUTPUT = 16
 F_CONFIG_UNREADABLE = 32
+F_STALL = 64
+F_OVERCURRENT = 128
 
 FUTURE_US = 20_000  # a stamp this far ahead is still explained by clock synchronisation
 
@@ -60,15 +75,16 @@ class ActuatorConfig:
         self.follow_ms = follow_ms
 
 
-def _whole(table: dict[str, object], key: str, low: int, high: int, default: int | None = None) -> int:
+def whole(table: dict[str, object], key: str, low: int, high: int, default: int | None = None) -> int:
+    """A whole number from a settings table; ValueError names key and range."""
     value = table.get(key, default)
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
         raise ValueError("%s must be a whole number in %d .. %d" % (key, low, high))
     return value
 
 
-def parse_config(table: object, channels: int, full_scale: int) -> ActuatorConfig:
-    """A decoded JSON object to a configuration; ValueError names the key and its range."""
+def parse_config(table: object, channels: int, full_scale: int, lowest: int = 0) -> ActuatorConfig:
+    """A decoded JSON object to a configuration with set-points in `lowest` .. `full_scale`; ValueError names the key."""
     if not isinstance(table, dict):
         raise ValueError("configuration must be an object")
     for key in table:
@@ -81,15 +97,15 @@ def parse_config(table: object, channels: int, full_scale: int) -> ActuatorConfi
     for index, row in enumerate(rows):
         if not isinstance(row, dict) or len(row) != 4:
             raise ValueError("channels[%d] needs safe, min, max, slew" % index)
-        low = _whole(row, "min", 0, full_scale)
-        high = _whole(row, "max", low, full_scale)
-        limits.append(ChannelLimits(_whole(row, "safe", low, high), low, high, _whole(row, "slew", 1, 10_000_000)))
+        low = whole(row, "min", lowest, full_scale)
+        high = whole(row, "max", low, full_scale)
+        limits.append(ChannelLimits(whole(row, "safe", low, high), low, high, whole(row, "slew", 1, 10_000_000)))
     return ActuatorConfig(
-        _whole(table, "generation", 1, 65535),
-        _whole(table, "deadline_ms", 20, 10_000),
+        whole(table, "generation", 1, 65535),
+        whole(table, "deadline_ms", 20, 10_000),
         limits,
-        _whole(table, "follow_tolerance", 0, 32767, 0),
-        _whole(table, "follow_ms", 0, 60_000, 0),
+        whole(table, "follow_tolerance", 0, 32767, 0),
+        whole(table, "follow_ms", 0, 60_000, 0),
     )
 
 

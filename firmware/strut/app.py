@@ -90,22 +90,17 @@ class StrutFeed(UsbFeed):
 
 
 class Strut:
-    """One board, one sensor, one link."""
+    """One board, one sensor, one link. A board that does more than a strut overrides `new_link` and `new_watchdog`."""
 
     def __init__(self, identity: Identity, board: Board) -> None:
         self.identity = identity
         self.board = board
-        self.watchdog = Watchdog({"link": LINK_LIMIT_MS, "sampling": SAMPLING_LIMIT_MS})
+        self.watchdog = self.new_watchdog({"link": LINK_LIMIT_MS, "sampling": SAMPLING_LIMIT_MS})
         self.bus = board.open_bus()
         self.ring = SampleRing(RING)
         self.sampler = StrutSampler(self.bus, board.open_sensor(self.bus), self.ring)
         self.sampler.app = self
-        self.link = StrutLink(
-            identity,
-            ["cfg", "sync/req", "hello"] + LEAVES,
-            board.NODELAY,
-            board.POWER_SAVE_OFF,
-        )
+        self.link = self.new_link(["cfg", "sync/req", "hello"] + LEAVES)
         self.link.app = self
         self.upkeep = Upkeep(self.link)
         self.feed = StrutFeed(self.sampler.sensor.name, identity.boot_id)
@@ -121,6 +116,14 @@ class Strut:
             self.apply(start)
         self._errors_told = 0
         self._frame = bytearray(frames.IMU_HEADER_SIZE + frames.IMU_SAMPLE_SIZE * MAX_BATCH)
+
+    def new_link(self, leaves: list[str]) -> StrutLink:
+        """The link, subscribed to `leaves`."""
+        return StrutLink(self.identity, leaves, self.board.NODELAY, self.board.POWER_SAVE_OFF)
+
+    def new_watchdog(self, limits_ms: dict[str, int]) -> Watchdog:
+        """The watchdog over the parts in `limits_ms`."""
+        return Watchdog(limits_ms)
 
     def describe(self) -> dict[str, object]:
         """The strut's part of the birth message."""

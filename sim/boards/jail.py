@@ -25,7 +25,7 @@ SENSORS = {"nano_rp2040": "lsm6dsox", "m5stickc_plus": "mpu6886"}
 class BoardConfig:
     """What makes one virtual board.
 
-    id: its name in topics. app: strut or valve. board: nano_rp2040 or m5stickc_plus. prefix: of topics. channels: of a
+    id: its name in topics. app: strut, valve or motor. board: nano_rp2040 or m5stickc_plus. prefix: of topics. channels: of a
     valve board. imu: the strut's start configuration (batch, accel_range_g, gyro_range_dps). tick_offset_us: board time
     at boot. drift_ppm: how much faster its clock runs. unique_id: hexadecimal; made from prefix and id when empty.
     """
@@ -49,8 +49,8 @@ class BoardConfig:
     heap: str = "256K"  # twice the smaller board's: words here are twice as wide
 
     def __post_init__(self) -> None:
-        if self.app not in ("strut", "valve"):
-            raise ValueError(f"board {self.id}: app is {self.app!r}, not strut or valve")
+        if self.app not in ("strut", "valve", "motor"):
+            raise ValueError(f"board {self.id}: app is {self.app!r}, not strut, valve or motor")
         if self.board not in SENSORS:
             raise ValueError(f"board {self.id}: board is {self.board!r}, not one of {', '.join(SENSORS)}")
 
@@ -82,11 +82,11 @@ class BoardConfig:
             "wifi": {"ssid": "simulated", "password": self.wifi_password},
             "broker": broker,
         }
-        return table | ({"imu": self.imu} if self.app == "strut" else {"channels": self.channels})
+        return table | ({"channels": self.channels} if self.app == "valve" else {"imu": self.imu})
 
     def parts(self) -> list[str]:
         """What sits on the board's I2C bus."""
-        return [self.sensor] if self.app == "strut" else ["valves"]
+        return ["valves"] if self.app == "valve" else [self.sensor]
 
 
 def firmware_root() -> Path:

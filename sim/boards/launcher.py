@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from sim.boards.jail import UNPRIVILEGED_ID, BoardConfig, prepare, write_boot
-from sim.boards.registers import BoardRegisters, ImuRegisterFile, ValveRegisterFile
+from sim.boards.registers import BoardRegisters, ImuRegisterFile, MotorRegisterFile, ValveRegisterFile
 
 POWER_ON, HARD, WATCHDOG, DEEP_SLEEP, SOFT = 1, 2, 3, 4, 5
 RESET_EXIT = 82  # machine.reset() of the shim
@@ -26,7 +26,7 @@ _PROCESS = Path(__file__).with_name("process.py")
 class VirtualBoard:
     """One board: the real firmware in a jailed process. Power it with start() and stop().
 
-    `registers` is an ImuRegisterFile or a ValveRegisterFile. A valve board's serial line is `port`, a path for
+    `registers` is the register file of its application. A valve board's serial line is `port`, a path for
     pyserial that stays the same over resets. `resets` counts watchdog and software resets; `exit_status` is that of the
     last process that ended (negative: killed by that signal).
     """
@@ -39,6 +39,8 @@ class VirtualBoard:
         self.registers: BoardRegisters
         if config.app == "strut":
             self.registers = ImuRegisterFile(file, config.sensor)
+        elif config.app == "motor":
+            self.registers = MotorRegisterFile(file, config.sensor)
         else:
             self.registers = ValveRegisterFile(file, config.channels)
         self.port = ""
@@ -68,6 +70,13 @@ class VirtualBoard:
         """The register file of a valve board."""
         if not isinstance(self.registers, ValveRegisterFile):
             raise TypeError(f"{self.config.id} has no valves")
+        return self.registers
+
+    @property
+    def motors(self) -> MotorRegisterFile:
+        """The register file of a motor board."""
+        if not isinstance(self.registers, MotorRegisterFile):
+            raise TypeError(f"{self.config.id} has no motors")
         return self.registers
 
     @property
@@ -113,6 +122,8 @@ class VirtualBoard:
         """Start the process; only the supervisor's thread may, since the process dies with the thread it came from."""
         write_boot(self.jail, self.config, cause)
         self.registers.clear_watchdog()
+        if isinstance(self.registers, MotorRegisterFile):
+            self.registers.power_off()
         self._feeds, self._fed_s = 0, time.monotonic()
         settings = {
             "jail": str(self.jail.resolve()),
@@ -159,6 +170,8 @@ class VirtualBoard:
             self._process.wait()
             self.exit_status = self._process.returncode
             self._process = None
+            if isinstance(self.registers, MotorRegisterFile):
+                self.registers.power_off()
 
 
 class _Supervisor:

@@ -35,6 +35,12 @@ _VALVE_IN_BODY = struct.Struct("<16HHH")  # pressure codes, stop input, faults
 _VALVE_IN_TAIL_AT = _VALVE_IN_AT + 4 + _VALVE_IN_BODY.size
 _VALVE_OUT_AT = 256
 _VALVE_OUT = struct.Struct("<I16H")  # writes, set-point codes
+MOTORS = 2
+_MOTOR_IN_AT = 384
+_MOTOR_IN_BODY = struct.Struct("<2i2HHH")  # encoder counts, current mA, stop input, spare
+_MOTOR_IN_TAIL_AT = _MOTOR_IN_AT + 4 + _MOTOR_IN_BODY.size
+_MOTOR_OUT_AT = 448
+_MOTOR_OUT = struct.Struct("<I4HI")  # writes, duties of both inputs of every bridge, writes
 _U32 = struct.Struct("<I")
 _U16 = struct.Struct("<H")
 
@@ -216,6 +222,55 @@ class ValveRegisterFile(BoardRegisters):
         _U32.pack_into(self._map, _VALVE_IN_TAIL_AT, self._in_version)
         _VALVE_IN_BODY.pack_into(self._map, _VALVE_IN_AT + 4, *self._in)
         _U32.pack_into(self._map, _VALVE_IN_AT, self._in_version)
+
+
+class MotorRegisterFile(ImuRegisterFile):
+    """A motor board's parts: the IMU of a strut, two bridges, two encoders."""
+
+    def __init__(self, path: Path, sensor: str) -> None:
+        super().__init__(path, sensor)
+        self._motor_version: int = _U32.unpack_from(self._map, _MOTOR_IN_AT)[0]
+        self._motor: list[int] = list(_MOTOR_IN_BODY.unpack_from(self._map, _MOTOR_IN_AT + 4))
+        self._duty: list[float] = [0.0] * MOTORS
+        self._braked: list[bool] = [True] * MOTORS
+
+    def bridges(self) -> tuple[list[float], list[bool]]:
+        """(duty in -1 .. 1, whether the winding is shorted all the time) of every bridge, as the PWM inputs say now."""
+        for _ in range(100):
+            head, *inputs, tail = _MOTOR_OUT.unpack_from(self._map, _MOTOR_OUT_AT)
+            if head == tail:
+                for motor in range(MOTORS):
+                    first, second = inputs[2 * motor], inputs[2 * motor + 1]
+                    self._duty[motor] = (first - second) / 65535 if head else 0.0
+                    self._braked[motor] = first == second
+                break
+        return list(self._duty), list(self._braked)
+
+    def bridge_writes(self) -> int:
+        """How often the board has written its bridges since it started."""
+        count: int = _U32.unpack_from(self._map, _MOTOR_OUT_AT)[0]
+        return count
+
+    def write_motors(self, counts: Sequence[int], current_ma: Sequence[float]) -> None:
+        """Positions of both encoders in counts, and currents [mA]."""
+        self._motor[0:MOTORS] = [(count + 0x80000000 & 0xFFFFFFFF) - 0x80000000 for count in counts]
+        self._motor[MOTORS : 2 * MOTORS] = [min(max(saturate(value), 0), 3300) for value in current_ma]
+        self._commit_motor()
+
+    def press_stop(self, pressed: bool) -> None:
+        """Open (pressed, or a cut wire) or close the hard-wired stop."""
+        self._motor[2 * MOTORS] = int(pressed)
+        self._commit_motor()
+
+    def power_off(self) -> None:
+        """A board without power drives nothing."""
+        _MOTOR_OUT.pack_into(self._map, _MOTOR_OUT_AT, 0, 0, 0, 0, 0, 0)
+
+    def _commit_motor(self) -> None:
+        self._motor_version = (self._motor_version + 1) & 0xFFFFFFFF
+        _U32.pack_into(self._map, _MOTOR_IN_TAIL_AT, self._motor_version)
+        _MOTOR_IN_BODY.pack_into(self._map, _MOTOR_IN_AT + 4, *self._motor)
+        _U32.pack_into(self._map, _MOTOR_IN_AT, self._motor_version)
 
 
 def saturate(counts: float) -> int:

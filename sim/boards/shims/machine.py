@@ -8,6 +8,7 @@ import struct
 import sys
 
 import devices
+import motors
 import registers
 from umachine import *  # noqa: F403  # what the interpreter brings stays available
 
@@ -82,7 +83,7 @@ class Pin:
             return 0 if _Bus.stuck(registers.imu.load()) else self._value
         if self.id == _Bus.scl:
             return self._value
-        return registers.valve_in.load()[36]
+        return registers.valve_in.load()[36] | registers.motor_in.load()[16]
 
 
 _PARTS = {
@@ -124,6 +125,10 @@ class I2C:
         if record[devices.FAULTS] & devices.FAULT_NO_ANSWER or address not in _parts:
             raise OSError(errno.EIO)
         return _parts[address]
+
+
+PWM = motors.PWM
+ADC = motors.ADC
 
 
 class WDT:

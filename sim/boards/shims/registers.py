@@ -13,6 +13,9 @@ NETWORK_AT = 160
 VALVE_IN_AT = 192
 VALVE_IN_SIZE = 44
 VALVE_OUT_AT = 256
+MOTOR_IN_AT = 384
+MOTOR_IN_SIZE = 24
+MOTOR_OUT_AT = 448
 RING_AT = 1024
 RING = 32
 SLOT = 24
@@ -68,6 +71,7 @@ def slot(counter: int) -> int:
 
 imu = Record(IMU_AT, IMU_SIZE)
 valve_in = Record(VALVE_IN_AT, VALVE_IN_SIZE)
+motor_in = Record(MOTOR_IN_AT, MOTOR_IN_SIZE)
 
 
 def network_up() -> bool:

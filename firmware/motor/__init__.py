@@ -1,0 +1,1 @@
+"""The motor application: a strut that also winds cables, commanded over MQTT."""
