@@ -129,6 +129,55 @@ class Primitive(Section, frozen=True):
     range_u: Positive
 
 
+class Rates(Section, frozen=True):
+    """Loops of the daemon. Control runs once a plant step: plans and the model count in such steps."""
+
+    control_hz: Annotated[float, Meta(ge=10.0, le=1000.0)]
+    supervisor_hz: Annotated[float, Meta(ge=1.0, le=1000.0)]
+    display_hz: Annotated[float, Meta(ge=0.1, le=50.0)]
+
+
+class Safety(Section, frozen=True):
+    """When to leave the active state; what the supervisor needs of every robot."""
+
+    pose_max_age_ms: Annotated[int, Meta(ge=20, le=60_000)]
+    plan_silence_ms: Annotated[int, Meta(ge=20, le=60_000)]
+    board_silence_ms: Annotated[int, Meta(ge=20, le=60_000)]
+    degraded_limit_s: Annotated[float, Meta(gt=0.0, le=600.0)]
+    degraded_budget_s: Annotated[float, Meta(gt=0.0, le=3600.0)]
+    degraded_window_s: Annotated[float, Meta(ge=1.0, le=3600.0)]
+
+
+class Drive(Section, frozen=True):
+    """How motors are commanded: commands expire after `command_ttl_ms`; a plan takes effect `lead_ms` after it was asked for."""
+
+    command_ttl_ms: Annotated[int, Meta(ge=20, le=2000)]
+    slew_per_s: Annotated[float, Meta(gt=0.0, le=10_000.0)]
+    lead_ms: Annotated[int, Meta(ge=0, le=1000)]
+
+
+class Board(Section, frozen=True):
+    """A board and the motors it drives, from number `first` on."""
+
+    id: Annotated[str, Meta(pattern="^[a-z][a-z0-9_]{0,31}$")]
+    first: Annotated[int, Meta(ge=0, le=CABLES - 1)]
+    channels: Annotated[int, Meta(ge=1, le=CABLES)]
+    port: Annotated[str, Meta(max_length=200)] = ""
+
+
+class Boards(Section, frozen=True):
+    """Motor drives behind analogue outputs and inputs. Half of `full_scale_pa` is standstill, all of it full speed.
+
+    Outputs and inputs are in the unit that the boards count in. rest_u_per_pa: an input's reading to rest length.
+    """
+
+    deadline_ms: Annotated[int, Meta(ge=20, le=2000)]
+    full_scale_pa: Positive
+    rest_u_per_pa: Positive
+    sync_period_ms: Annotated[int, Meta(ge=100, le=60_000)]
+    motor: Annotated[list[Board], Meta(min_length=1, max_length=CABLES)]
+
+
 class ThreeBar(Section, frozen=True):
     """The whole robot file."""
 
@@ -143,6 +192,10 @@ class ThreeBar(Section, frozen=True):
     gait: Gait
     symmetry: list[Symmetry]
     primitives: list[Primitive]
+    rates: Rates
+    safety: Safety
+    drive: Drive
+    boards: Boards
 
     def primitive(self, name: str) -> Primitive:
         """The primitive called `name`; raises ConfigError listing the known ones."""
@@ -151,6 +204,11 @@ class ThreeBar(Section, frozen=True):
                 return item
         known = ", ".join(p.name for p in self.primitives)
         raise ConfigError("robots/three_bar.toml", "primitives", f"no primitive {name!r}; known: {known}")
+
+    @property
+    def name(self) -> str:
+        """The robot's name."""
+        return self.robot.name
 
     @property
     def start_caps(self) -> Floats:
@@ -203,6 +261,11 @@ def _check(where: str, spec: ThreeBar) -> None:
     motors = spec.actuators
     if not motors.rest_min_u < motors.rest_start_u < motors.rest_max_u:
         raise ConfigError(where, "actuators.rest_start_u", "must lie between rest_min_u and rest_max_u")
+    if abs(spec.rates.control_hz * spec.plant.step_s - 1.0) > 1e-6:
+        raise ConfigError(where, "rates.control_hz", f"must be one over plant.step_s, {1.0 / spec.plant.step_s:g}")
+    driven = [number for board in spec.boards.motor for number in range(board.first, board.first + board.channels)]
+    if driven != list(range(CABLES)):
+        raise ConfigError(where, "boards.motor", f"drives motors {driven}, must be 0..{CABLES - 1} in their order")
     for item in spec.symmetry:
         if sorted(item.order) != list(range(CABLES)):
             raise ConfigError(where, "symmetry.order", f"{item.order} is not a permutation of 0..5")

@@ -23,7 +23,7 @@ from onboard.robot import RobotSpec
 from onboard.runtime.control_socket import ask, refuse_a_second, socket_path
 from sim.boards.commission import board_configs, commission
 from sim.boards.launcher import BoardFleet
-from sim.tower.feed import PlantClient
+from sim.tower.feed import PlantClient, Report
 from sim.usb.in_loop import BoardsInTheLoop, create_unread
 
 READY_TIMEOUT_S = 120.0  # a first start compiles, maybe on a slow or busy computer
@@ -47,6 +47,8 @@ class SimulatedRobot:
     socket (None: the user's own, so that `prestress status` finds it). daemon_options: more words for `prestress run`.
     boards: strut -> port of flashed boards that the plant feeds over USB in place of virtual ones.
     """
+
+    report_kind: type[Any] = Report  # what its plant publishes
 
     def __init__(
         self,
@@ -123,11 +125,7 @@ class SimulatedRobot:
 
     def start_daemon(self, *, record: bool = True) -> None:
         """Start the daemon and wait until it answers."""
-        words = ["-m", "onboard.cli.main", "run", str(self.path), "--hardware"]
-        words += [word for board, port in self.ports().items() for word in ("--port", f"{board}={port}")]
-        words += ["--postures", str(self.folder / "postures")]
-        if self.in_loop is not None:
-            words += [word for name in self.in_loop.ports for word in ("--fed", name)]
+        words = self._daemon_words()
         if record:
             words += ["--record", str(self.recording)]
         self.daemon = self._spawn([*words, *self._daemon_options], "daemon.log")
@@ -226,6 +224,15 @@ class SimulatedRobot:
 
     # --- inside -----------------------------------------------------------------------------------------------------------
 
+    def _daemon_words(self) -> list[str]:
+        """The daemon's command line, but for the recording."""
+        words = ["-m", "onboard.cli.main", "run", str(self.path), "--hardware"]
+        words += [word for board, port in self.ports().items() for word in ("--port", f"{board}={port}")]
+        words += ["--postures", str(self.folder / "postures")]
+        if self.in_loop is not None:
+            words += [word for name in self.in_loop.ports for word in ("--fed", name)]
+        return words
+
     def _spawn(self, words: list[str], log: str) -> subprocess.Popen[bytes]:
         file = (self.folder / log).open("ab")
         self._logs.append(file)
@@ -287,7 +294,7 @@ class SimulatedRobot:
                 raise PrestressError(f"the plant ended at once: {self.last_line('plant.log')}")
             if socket.exists():
                 with contextlib.suppress(LinkError):
-                    return PlantClient(socket)
+                    return PlantClient(socket, self.report_kind)
             if time.monotonic() > deadline:
                 raise PrestressError(f"the plant did not start within {READY_TIMEOUT_S:.0f} s; see {self.folder}/plant.log")
             time.sleep(0.05)

@@ -67,6 +67,7 @@ SUBJECTS: dict[str, str] = {
     "bench.worm": "inverse kinematics and search against IPOPT",
     "sim.strut": "one virtual strut that plays a recording through firmware and broker to the orientation filter",
     "run.vine": "steer a growing vine to a goal through clutter, simulated",
+    "run.three_bar": "drive the three-bar robot to a course's goal: daemon, planner, firmware and plant in real time",
     "run.worm": "plan a crawl of the suction worm and carry it out, simulated",
     "update.keygen": "make the key that signs updates",
     "sim.vine": "roll out a batch of growing vines",

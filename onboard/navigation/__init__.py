@@ -1,1 +1,1 @@
-"""A rolling strut robot as the daemon runs it: poses and motor reports in, plans from a process of their own, motor speeds out."""
+"""A rolling strut robot as the daemon runs it: poses and motor reports in, plans from another process, motor speeds out."""

@@ -29,6 +29,7 @@ class Driver:
         self.pending: Decision | None = None
         self.next_s = settings.state.velocity_window_s
         self.counts = {"plans": 0, "gaits": 0, "late": 0, "idle": 0}
+        self.playing = False  # whether the last tick had anything to play
         self._given: list[Floats] = []
         self._given_end_s = 0.0
 
@@ -69,11 +70,23 @@ class Driver:
         """Motor commands (nu,) for the tick at `now_s` from the cables' lengths and rest lengths [u]."""
         self._switch(now_s)
         command = self._playing(now_s, length_u, rest_u)
+        self._note(now_s, command)
+        return command
+
+    def rest(self, now_s: float) -> None:
+        """The tick at `now_s` leaves the motors off, whatever was planned; `playing` says whether anything was."""
+        self._switch(now_s)
+        planned = None if self.plan is None else self.plan.sample(now_s + 0.5 * self.step_s)
+        self.playing = self.player.running or planned is not None
+        self._note(now_s, self.still)
+
+    def _note(self, now_s: float, command: Floats) -> None:
+        if self._given:  # ticks that were skipped: boards kept the last one
+            skipped = round((now_s - self._given_end_s) / self.step_s)
+            self._given += [self._given[-1]] * min(max(skipped, 0), round(HISTORY_S / self.step_s))
         self._given.append(command)
         self._given_end_s = now_s + self.step_s
-        if len(self._given) > HISTORY_S / self.step_s:
-            del self._given[0]
-        return command
+        del self._given[: -round(HISTORY_S / self.step_s)]
 
     def _switch(self, now_s: float) -> None:
         pending = self.pending
@@ -95,10 +108,13 @@ class Driver:
         if self.player.running:
             u = self.player.command(self.tracker.caps(), length_u, rest_u)
             if u is not None:
+                self.playing = True
                 return u
             self.next_s = now_s
         row = None if self.plan is None else self.plan.sample(now_s + 0.5 * self.step_s)
         if row is None:
             self.counts["idle"] += 1
+            self.playing = False
             return self.still
+        self.playing = True
         return row

@@ -19,6 +19,9 @@ ESTIMATE = "/estimate"
 COMMAND = "/command"
 TRANSITION = "/supervisor/transition"
 LOG = "/log"
+POSE = "/pose"
+DECISION = "/plan"
+STATE = "/state"
 
 _NUMBER: dict[str, Any] = {"type": "number"}
 _INTEGER: dict[str, Any] = {"type": "integer"}
@@ -48,6 +51,9 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     COMMAND: _object(value=_NUMBERS, source=_TEXT),
     TRANSITION: _object(state=_TEXT, previous=_TEXT, line=_TEXT),
     LOG: _object(line=_TEXT),
+    POSE: _object(caps=_NUMBERS, received_s=_NUMBER),
+    DECISION: _object(kind=_TEXT, start_s=_NUMBER, value=_NUMBERS, cost=_NUMBER),
+    STATE: _object(centre=_NUMBERS, axis_rad=_NUMBER, distance=_NUMBER, rest=_NUMBERS, age_s=_NUMBER),
 }
 
 _encoder = msgspec.json.Encoder()

@@ -79,7 +79,7 @@ class PlantFeed:
         """How many are connected."""
         return len(self._clients)
 
-    def publish(self, report: Report) -> None:
+    def publish(self, report: msgspec.Struct) -> None:
         """Send to all clients."""
         line = msgspec.json.encode(report) + b"\n"
         for client in list(self._clients):
@@ -146,7 +146,8 @@ class PlantFeed:
 class PlantClient:
     """The other side, for evaluation and display: `reports` collects what came, `latest` is the newest report."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, kind: type[Any] = Report) -> None:
+        self._kind = kind  # what the plant publishes
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             self._socket.connect(str(path))
@@ -157,8 +158,8 @@ class PlantClient:
         self._inbox = bytearray()
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._socket, selectors.EVENT_READ)
-        self.reports: deque[Report] = deque(maxlen=KEPT_REPORTS)
-        self.latest: Report | None = None
+        self.reports: deque[Any] = deque(maxlen=KEPT_REPORTS)
+        self.latest: Any = None
         self.closed = False
 
     def fileno(self) -> int:
@@ -176,7 +177,7 @@ class PlantClient:
         finally:
             self._socket.setblocking(False)
 
-    def poll(self, timeout_s: float = 0.0) -> list[Report]:
+    def poll(self, timeout_s: float = 0.0) -> list[Any]:
         """New reports, oldest first, waiting up to `timeout_s` for the first."""
         if not self._selector.select(timeout_s):
             return []
@@ -192,7 +193,7 @@ class PlantClient:
         self._inbox += data
         *lines, rest = bytes(self._inbox).split(b"\n")
         self._inbox[:] = rest
-        new = [msgspec.json.decode(line, type=Report) for line in lines]
+        new = [msgspec.json.decode(line, type=self._kind) for line in lines]
         self.reports.extend(new)
         if new:
             self.latest = new[-1]

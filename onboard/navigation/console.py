@@ -1,0 +1,157 @@
+"""Answers the control socket for a rolling strut robot: arm, disarm, stop, reset, go X Y, model, status, record, quit."""
+
+from __future__ import annotations
+
+import math
+import os
+import resource
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from onboard.clock import Clock, process_cpu_s
+from onboard.errors import SafetyError, UsageError
+from onboard.models.manifest import load_model_file
+from onboard.planning.planar import planar_pose
+from onboard.runtime.loop import LoopGroup
+from onboard.runtime.parts import Record
+from onboard.safety.table import Event
+
+if TYPE_CHECKING:
+    from onboard.navigation.parts import NavigationParts
+
+PLAIN = {"arm": Event.ARM, "disarm": Event.DISARM, "stop": Event.STOP, "reset": Event.RESET}
+
+
+class Console:
+    """Carries out requests. A refusal is a PrestressError; the control socket turns it into the client's answer."""
+
+    def __init__(
+        self, parts: NavigationParts, loops: LoopGroup, clock: Clock, record: Record, quit_daemon: Callable[[], None]
+    ) -> None:
+        self._parts, self._loops, self._clock, self._record, self._quit = parts, loops, clock, record, quit_daemon
+        self._cpu_s, self._at_s, self._cpu_pct = process_cpu_s(), clock.now_s(), 0.0
+
+    def answer(self, request: dict[str, Any]) -> dict[str, Any] | Awaitable[dict[str, Any]]:
+        """The reply's fields; raises PrestressError with the reason when the request is refused."""
+        what = request["do"]
+        if what in PLAIN:
+            transition = self._parts.heart.request(self._clock.now_s(), PLAIN[what])
+            return {"line": transition.text, "state": transition.target.value, "epoch": transition.epoch}
+        if what == "go":
+            return self._go(request)
+        if what == "model":
+            return self._model(request)
+        if what == "status":
+            return {"status": self.status()}
+        if what == "record":
+            path = request.get("path")
+            if not isinstance(path, str) or not path:
+                raise UsageError("record needs a path")
+            return self._recorded(Path(path))
+        if what == "record_stop":
+            return self._recorded(None)
+        if what == "quit":
+            self._quit()
+            return {"line": "shutting down"}
+        raise UsageError(f"unknown request {what!r}")
+
+    async def _recorded(self, path: Path | None) -> dict[str, Any]:
+        return {"line": await self._record(path)}
+
+    def _go(self, request: dict[str, Any]) -> dict[str, Any]:
+        """To `goal` [x, y] in u, or without one to the course's."""
+        given = request.get("goal", self._parts.mission.goal.tolist())
+        numbers = isinstance(given, list) and len(given) == 2 and all(isinstance(v, int | float) for v in given)
+        if not numbers or not all(math.isfinite(v) for v in given):
+            raise UsageError("go: goal is a list of two numbers, x and y in u")
+        planner = self._parts.planner
+        if planner is None:
+            raise SafetyError("go: there is no planner")
+        goal = np.array(given, dtype=np.float64)
+        transition = self._parts.heart.request(self._clock.now_s(), Event.GO, goal)
+        planner.set_goal(goal)
+        return {"line": f"going to ({goal[0]:g}, {goal[1]:g}) u", "state": transition.target.value}
+
+    def _model(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Another model between two plans; one that does not fit is refused here and the old one stays."""
+        path, planner, data = request.get("path"), self._parts.planner, self._parts.mission.data
+        if not isinstance(path, str) or not path or planner is None:
+            raise UsageError("model needs the path of a manifest")
+        load_model_file(Path(path), data.robot, data.physics_hash)
+        planner.set_model(path)
+        return {"line": f"model {path} from the next plan on"}
+
+    def status(self) -> dict[str, Any]:
+        """Everything a person or a script asks first; lengths in u unless the key says otherwise."""
+        parts, core, now_s = self._parts, self._parts.heart, self._clock.now_s()
+        supervisor, planner, state = core.supervisor, self._parts.planner, core.state
+        pose = None
+        if state.caps_u is not None and state.pose_s is not None:
+            x, y, axis = planar_pose(state.caps_u)
+            centre = [round(float(v), 3) for v in (x, y, state.caps_u[:, 2].mean())]
+            age_ms = round(1e3 * (now_s - state.pose_s), 1)
+            pose = {"centre_u": centre, "axis_deg": round(math.degrees(axis), 1), "age_ms": age_ms}
+        distance_u = core.distance_u()
+        return {
+            "robot": parts.name,
+            "t_s": now_s,
+            "state": supervisor.state.value,
+            "fault": supervisor.fault.value if supervisor.fault else None,
+            "troubles": [fault.value for fault in supervisor.troubles()],
+            "epoch": supervisor.epoch,
+            "goal": None if core.goal is None else core.goal.tolist(),
+            "distance_u": None if distance_u is None else round(distance_u, 3),
+            "arrived": core.arrived,
+            "pose": pose,
+            "rest_u": None if state.rest_u is None else [round(float(v), 3) for v in state.rest_u],
+            "poses": {"received": parts.poses.received, "refused": dict(parts.poses.refused)},
+            "planner": None
+            if planner is None
+            else {
+                "pid": planner.pid,
+                "restarts": planner.restarts,
+                "plan_ms": round(1e3 * planner.plan_s, 1),
+                "problem": planner.problem,
+                "model": planner.model,
+                "model_problem": planner.model_problem,
+                "controller": parts.mission.data.kind,
+                **core.driver.counts,
+            },
+            "boards": {
+                name: {
+                    "age_ms": round(1e3 * (now_s - report.t_s), 1),
+                    "ready": report.ready,
+                    "armed": report.armed,
+                    "latched": report.latched,
+                    "fault": report.fault,
+                    "refused": report.refused,
+                }
+                for name, report in core.reports().items()
+            },
+            "governor": {key: getattr(core.governor.counts, key) for key in core.governor.counts.__slots__},
+            "loops": [
+                {
+                    "name": one.name,
+                    "rate_hz": one.rate_hz,
+                    "ticks": one.ticks,
+                    "overruns": one.overruns,
+                    "late_p50_us": round(one.late_p50_us, 1),
+                    "late_p99_us": round(one.late_p99_us, 1),
+                    "late_max_us": round(one.late_max_us, 1),
+                    "work_p99_us": round(one.work_p99_us, 1),
+                }
+                for one in self._loops.stats()
+            ],
+            "process": self._process(now_s),
+        }
+
+    def _process(self, now_s: float) -> dict[str, Any]:
+        cpu_s = process_cpu_s()
+        if now_s - self._at_s >= 0.5:
+            self._cpu_pct = 100.0 * (cpu_s - self._cpu_s) / (now_s - self._at_s)
+            self._cpu_s, self._at_s = cpu_s, now_s
+        memory_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0
+        return {"pid": os.getpid(), "cpu_pct": round(self._cpu_pct, 1), "rss_mb": round(memory_mb, 1)}
