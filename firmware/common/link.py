@@ -195,6 +195,8 @@ class Link:
                     self._take(connection, packet, received)
         except (OSError, ValueError, ConnectionLost, mqtt_packets.ProtocolError) as error:  # ValueError: a certificate
             self._error = str(error).strip() or "read failed"
+        except MemoryError:
+            self._error = "out of memory"
 
     def _take(self, connection: Connection, packet: mqtt_packets.Packet, received: int) -> None:
         if packet.kind == mqtt_packets.PUBLISH:
@@ -202,7 +204,9 @@ class Link:
             if publication.packet_id:
                 connection.send(mqtt_packets.puback(publication.packet_id))
             leaf = self._incoming.get(publication.topic)
-            if leaf == "sync/req":
+            if packet.cut:
+                print("link: too long a message on", leaf)
+            elif leaf == "sync/req":
                 self._answer_sync(publication.payload, received)
             elif leaf is not None:
                 self.on_message(leaf, publication.payload, publication.retained, received)

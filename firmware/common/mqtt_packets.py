@@ -10,7 +10,8 @@ PINGRESP = 13
 
 PINGREQ_PACKET = b"\xc0\x00"
 DISCONNECT_PACKET = b"\xe0\x00"
-MAX_PACKET = 8192  # no message to a board is longer: more is a broken stream
+MAX_PACKET = 8192  # no message to a board is longer
+KEPT = 256  # of a longer one: enough to tell its topic and to acknowledge it
 
 CONNACK_REASONS = (
     "accepted",
@@ -27,12 +28,13 @@ class ProtocolError(Exception):
 
 
 class Packet:
-    """One control packet: its type, its flags, its body after the fixed header."""
+    """One control packet: its type, its flags, its body after the fixed header; `cut`: of which only the beginning was kept."""
 
-    def __init__(self, kind: int, flags: int, body: bytes) -> None:
+    def __init__(self, kind: int, flags: int, body: bytes, cut: bool = False) -> None:
         self.kind = kind
         self.flags = flags
         self.body = body
+        self.cut = cut
 
 
 def _packet(first: int, body: bytes) -> bytes:
@@ -102,38 +104,67 @@ class Publication:
 
 
 class Parser:
-    """Cuts a byte stream into packets, wherever the stream was cut."""
+    """Cuts a byte stream into packets, wherever the stream was cut.
+
+    A message longer than MAX_PACKET, or than there is memory for, is let pass: ending the connection would not help, since
+    a retained one comes again with each new session.
+    """
 
     def __init__(self) -> None:
-        self._buffer = b""
+        self._head = bytearray()
+        self._body: bytearray | None = None
+        self._filled = 0
+        self._skip = 0
+        self._cut = False
 
     def feed(self, data: bytes) -> list[Packet]:
         """Take bytes, return complete packets; raises ProtocolError when the stream makes no sense."""
-        self._buffer += data
         found: list[Packet] = []
-        while True:
-            packet = self._next()
-            if packet is None:
-                return found
-            found.append(packet)
+        at = 0
+        while at < len(data):
+            body = self._body
+            if body is None:
+                self._head.append(data[at])
+                at += 1
+                if len(self._head) > 1:
+                    body = self._begin()
+            else:
+                take = min(len(data) - at, len(body) - self._filled)
+                body[self._filled : self._filled + take] = data[at : at + take]
+                self._filled += take
+                at += take
+                if self._filled == len(body):
+                    skipped = min(len(data) - at, self._skip)
+                    self._skip -= skipped
+                    at += skipped
+            if body is not None and self._filled == len(body) and not self._skip:
+                found.append(Packet(self._head[0] >> 4, self._head[0] & 0x0F, bytes(body), self._cut))
+                self._head = bytearray()
+                self._body = None
+        return found
 
-    def _next(self) -> Packet | None:
-        data = self._buffer
-        length = 0
-        at = 1
-        while True:
-            if at >= len(data):
-                return None
-            byte = data[at]
-            length |= (byte & 0x7F) << 7 * (at - 1)
-            at += 1
-            if not byte & 0x80:
-                break
-            if at > 4:
+    def _begin(self) -> bytearray | None:
+        """The body's place as soon as the fixed header is complete."""
+        head = self._head
+        if head[-1] & 0x80:
+            if len(head) > 4:
                 raise ProtocolError("length runs on")
-        if length > MAX_PACKET:
-            raise ProtocolError("packet of %d bytes" % length)
-        if len(data) < at + length:
             return None
-        self._buffer = data[at + length :]
-        return Packet(data[0] >> 4, data[0] & 0x0F, data[at : at + length])
+        length = 0
+        for place in range(1, len(head)):
+            length |= (head[place] & 0x7F) << 7 * (place - 1)
+        body = None
+        if length <= MAX_PACKET:
+            try:
+                body = bytearray(length)
+            except MemoryError:
+                pass
+        self._cut = body is None
+        if body is None:
+            if head[0] >> 4 != PUBLISH:
+                raise ProtocolError("packet of %d bytes" % length)
+            body = bytearray(min(length, KEPT))
+        self._body = body
+        self._filled = 0
+        self._skip = length - len(body)
+        return body

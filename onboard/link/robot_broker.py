@@ -1,8 +1,9 @@
 """amqtt's broker with a short way from publisher to subscriber: routes remembered, no queue and no task a message.
 
 amqtt 0.12 passes every message through one unbounded queue, one event loop round each: behind a busy processor it falls seconds
-behind. It also walks dictionaries that other clients change meanwhile, which ends connections when many boards start at once, and
-delivers with the subscription's quality of service even what was published with a lower one.
+behind. It also walks dictionaries that other clients change meanwhile, which ends connections when many boards start at once,
+delivers with the subscription's quality of service even what was published with a lower one, and greets each client with every
+retained message that anybody has subscribed to.
 """
 
 from __future__ import annotations
@@ -66,6 +67,11 @@ class RobotBroker(Broker):  # type: ignore[misc]
         self._forget_routes()
         removed: int = super()._del_subscription(a_filter, session)
         return removed
+
+    async def _publish_retained_messages_for_subscription(self, subscription: tuple[str, int], session: Any) -> None:
+        """Called by amqtt for a new subscription, but also for every filter that anybody has when a client connects."""
+        if any(subscriber is session for subscriber, _ in self._subscriptions.get(subscription[0], ())):
+            await super()._publish_retained_messages_for_subscription(subscription, session)
 
     async def _delete_session(self, client_id: str) -> None:
         """Called by amqtt when a client starts afresh; an older connection of the same id ends (MQTT 3.1.1, 3.1.4-2)."""

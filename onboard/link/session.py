@@ -35,6 +35,7 @@ PACE_S = 0.02  # how often due clock exchanges are looked for
 ARMED_S = 1.0  # how often struts are told that the robot is armed; they believe it for three times as long
 MAX_PAYLOAD = {"imu": 528, "sync/rsp": 64, "state": 4096, "health": 4096, "cfg/ack": 2048}  # bytes
 STRANGERS = 32  # names kept of boards that the robot's file does not have
+MAX_NAME = 48  # letters kept of such a name: anyone at the broker may make one of 64 kB
 
 OnPacket = Callable[[int, str, bytes, float], None]
 
@@ -165,6 +166,7 @@ class Session:
         strut = self._index.get(board)
         if strut is None:
             self.refused["stranger"] += 1
+            board = board if len(board) <= MAX_NAME else board[:MAX_NAME] + "..."
             if board not in self.strangers and len(self.strangers) < STRANGERS:
                 self.strangers.add(board)
                 log.warning("board %a is not in %s: ignored", board, self._spec.file)
