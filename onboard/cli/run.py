@@ -9,6 +9,8 @@ import os
 from importlib.metadata import entry_points
 from pathlib import Path
 
+import msgspec
+
 from onboard.cli.catalog import Run
 from onboard.clock import WallClock
 from onboard.errors import ConfigError, MissingExtraError, UsageError
@@ -105,7 +107,11 @@ def _daemon(args: argparse.Namespace, path: Path, spec: RobotSpec, broker: Endpo
     clock = WallClock()
     parts = TowerParts(spec, TowerOptions(broker, ports, args.postures, tuple(args.fed)), clock)
     options = Options(path, args.record, not args.no_realtime, args.duration)
-    return asyncio.run(Daemon(options, parts, clock).run())
+    daemon = Daemon(options, parts, clock)
+    status = asyncio.run(daemon.run())
+    if args.json:
+        print(msgspec.json.encode({**daemon.summary(), "exit_status": status}).decode())
+    return status
 
 
 def serial_ports(spec: RobotSpec, given: list[str]) -> dict[str, str]:

@@ -8,6 +8,7 @@ import signal
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from onboard import __version__
 from onboard.clock import Clock, wait_s
@@ -89,6 +90,20 @@ class Daemon:
         finally:
             await self._shut_down(background)
         return self._exit_code()
+
+    def summary(self) -> dict[str, Any]:
+        """How a run ended: state, fault or None, recording or None, ticks run and left out."""
+        fault = self._supervisor.fault
+        return {
+            "robot": self.parts.name,
+            "simulation": False,
+            "final_state": self._supervisor.state.value,
+            "fault": self._fault or (fault.value if fault else None),
+            "recording": str(self._recorder.path) if isinstance(self._recorder, McapRecorder) else None,
+            "recording_error": self._recorder.error if isinstance(self._recorder, McapRecorder) else None,
+            "ticks": self.loops.ticks,
+            "overruns": self.loops.overruns,
+        }
 
     def stop(self) -> None:
         """End `run` after the tick in progress."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -127,3 +128,13 @@ def test_a_run_whose_broker_never_answered_is_not_called_good(tmp_path: Path) ->
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120.0, check=False)
     assert done.returncode == LinkError.exit_code, done.stderr
     assert "mqtt://127.0.0.1:1 was never reached" in done.stderr
+
+
+def test_a_daemon_without_simulation_ends_with_one_json_object(tmp_path: Path) -> None:
+    words = ["run", "module_rig", "--hardware", "--broker", "mqtt://127.0.0.1:1", "--duration", "0.3", "--json"]
+    environment = os.environ | {"XDG_RUNTIME_DIR": str(tmp_path)}
+    command = [sys.executable, "-m", "onboard.cli.main", *words]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120.0, check=False)
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert done.returncode == result["exit_status"] == 0
+    assert result["final_state"] == "disarmed" and result["fault"] is None and result["ticks"] > 5
