@@ -12,8 +12,10 @@ from msgspec import Meta
 
 from onboard.config import Section, convert, read_toml
 from onboard.errors import ConfigError
+from onboard.link.motor_spec import MotorLaw, MotorRobot, Motors, motor_robot_of
 from onboard.messages import Floats, frozen
 from onboard.resources import robot_file
+from onboard.robot import Imu, Link
 
 Positive = Annotated[float, Meta(gt=0.0, le=1e7)]
 Cap = Annotated[int, Meta(ge=0, le=5)]
@@ -196,6 +198,9 @@ class ThreeBar(Section, frozen=True):
     safety: Safety
     drive: Drive
     boards: Boards
+    motors: Motors
+    imu: Imu
+    link: Link
 
     def primitive(self, name: str) -> Primitive:
         """The primitive called `name`; raises ConfigError listing the known ones."""
@@ -247,7 +252,22 @@ def read_robot(path: Path, raw: dict[str, Any]) -> ThreeBar:
     return spec
 
 
+def motor_robot(spec: ThreeBar, where: str = "robots/three_bar.toml") -> MotorRobot:
+    """What the link needs to know of the motor boards; ConfigError naming `where` when a board winds another rod's cable."""
+    motors = spec.actuators
+    law = MotorLaw(motors.max_speed_rad_s, motors.spool_radius_u, motors.rest_start_u, motors.rest_min_u, motors.rest_max_u)
+    robot = motor_robot_of(where, spec.motors, spec.imu, spec.link, law)
+    if robot.count != CABLES:
+        raise ConfigError(where, "motors.boards", f"drive {robot.count} motors, must be {CABLES}")
+    for board in spec.motors.boards:
+        caps = {spec.tendons.driven.pairs[motor][1] for motor in board.motors}
+        if not any(caps <= set(rod) for rod in spec.bodies.rods):
+            raise ConfigError(where, "motors.boards", f"{board.id}: its motors {board.motors} do not sit on one rod")
+    return robot
+
+
 def _check(where: str, spec: ThreeBar) -> None:
+    motor_robot(spec, where)
     seen = sorted(cap for rod in spec.bodies.rods for cap in rod)
     if seen != list(range(CAPS)):
         raise ConfigError(where, "bodies.rods", f"every cap belongs to one rod once, got {spec.bodies.rods}")

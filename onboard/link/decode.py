@@ -13,10 +13,11 @@ import numpy as np
 
 from onboard.errors import NotANumberError, WireError
 from onboard.link.board_json import Birth, ConfigAck, Health, decode_birth, decode_config_ack, decode_health
+from onboard.link.board_time import BoardTime
+from onboard.link.reached import Reached
 from onboard.link.strut_stream import StrutStream
 from onboard.link.wire import decode_imu, decode_sync_response
 from onboard.messages import Floats, ImuBatch
-from onboard.robot import RobotSpec
 
 G_M_S2 = 9.80665
 FAST_SYNC_S = 0.1  # between exchanges until a board's clock is known
@@ -52,7 +53,9 @@ class Decoder:
     Raises nothing for bad packets: see `status`. `strangers` counts calls for struts that the robot's file does not have.
     """
 
-    def __init__(self, spec: RobotSpec) -> None:
+    app = "strut"  # the firmware that these boards run
+
+    def __init__(self, spec: Reached) -> None:
         self._spec = spec
         max_age_s = spec.imu.max_age_ms / 1000.0
         self._streams = [StrutStream(index, max_age_s) for index in range(len(spec.struts))]
@@ -122,8 +125,8 @@ class Decoder:
 
     def _unfit(self, birth: Birth) -> str:
         """Why a birth cannot be worked with, or an empty string."""
-        if birth.app != "strut":
-            return f"runs {birth.app!a} firmware, not a strut's"
+        if birth.app != self.app:
+            return f"runs {birth.app!a} firmware, not a {self.app}'s"
         if birth.sensor != self._spec.imu.sensor:
             return f"has sensor {birth.sensor!a}, the robot's file says {self._spec.imu.sensor}"
         for key, value, (low, high) in (
@@ -143,6 +146,10 @@ class Decoder:
         self._refused[strut][reason] += 1
         if problem:
             self._problems[strut] = problem
+
+    def time(self, strut: int) -> BoardTime:
+        """The clock of one board, for whatever else comes from it."""
+        return self._streams[strut].time
 
     def synchronised(self, strut: int) -> bool:
         """True when sample times come from exchanges with the board, not from arrivals."""

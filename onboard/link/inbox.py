@@ -61,7 +61,7 @@ class Inbox:
         arrival = Arrival(str(message.topic), payload, bool(message.retain), now_s, self.count)
         if not arrival.retained:
             self.last_live_s = now_s
-        queue = self._data if arrival.topic.endswith("/imu") else self._other
+        queue = self._data if arrival.topic.endswith(("/imu", "/tlm")) else self._other
         if len(queue) == queue.maxlen:
             self.dropped += 1
         queue.append(arrival)

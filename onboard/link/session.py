@@ -23,9 +23,9 @@ from onboard.link.board_json import StrutConfig, encode_config
 from onboard.link.clock_sync import SyncSchedule
 from onboard.link.endpoint import Endpoint
 from onboard.link.inbox import Arrival, Inbox
+from onboard.link.reached import Reached
 from onboard.link.topics import Topics
 from onboard.link.wire import encode_sync_request
-from onboard.robot import RobotSpec
 
 log = logging.getLogger("prestress.link")
 
@@ -33,7 +33,15 @@ RETRY_S = 0.25
 TIMEOUT_S = 2.0  # for each answer of the broker
 PACE_S = 0.02  # how often due clock exchanges are looked for
 ARMED_S = 1.0  # how often struts are told that the robot is armed; they believe it for three times as long
-MAX_PAYLOAD = {"imu": 528, "sync/rsp": 64, "state": 4096, "health": 4096, "cfg/ack": 2048}  # bytes
+MAX_PAYLOAD = {  # bytes
+    "imu": 528,
+    "sync/rsp": 64,
+    "state": 4096,
+    "health": 4096,
+    "cfg/ack": 2048,
+    "tlm": 288,
+    "motor/ack": 2048,
+}
 STRANGERS = 32  # names kept of boards that the robot's file does not have
 MAX_NAME = 48  # letters kept of such a name: anyone at the broker may make one of 64 kB
 
@@ -59,7 +67,7 @@ class Session:
     reason (retained, oversized, stranger, foreign_topic). strangers: their names.
     """
 
-    def __init__(self, spec: RobotSpec, endpoint: Endpoint, clock: Clock, on_packet: OnPacket, pace: SyncPace) -> None:
+    def __init__(self, spec: Reached, endpoint: Endpoint, clock: Clock, on_packet: OnPacket, pace: SyncPace) -> None:
         self.endpoint = endpoint
         self.connected = False
         self.armed = False

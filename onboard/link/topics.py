@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from onboard.errors import WireError
 
 LEVEL = "v1"
 INCOMING = ("imu", "state", "health", "cfg/ack", "sync/rsp")  # what the daemon subscribes to, for every board
+MOTOR_INCOMING = (*INCOMING, "tlm", "motor/ack")
 MAX_TOPIC_BYTES = 65_535  # MQTT 3.1.1, section 4.7.3
 
 
@@ -26,9 +29,10 @@ def check_topic(topic: str) -> str:
 
 
 class Topics:
-    """All topics below one prefix."""
+    """All topics below one prefix; `incoming` are the kinds of messages that its boards send."""
 
-    def __init__(self, prefix: str) -> None:
+    def __init__(self, prefix: str, incoming: Sequence[str] = INCOMING) -> None:
+        self._incoming = incoming
         self._root = check_topic(f"{prefix}/{LEVEL}") + "/"
 
     def of(self, board: str, kind: str) -> str:
@@ -39,11 +43,11 @@ class Topics:
 
     def filters(self) -> list[str]:
         """Subscription filters for everything that boards send."""
-        return [f"{self._root}+/{kind}" for kind in INCOMING]
+        return [f"{self._root}+/{kind}" for kind in self._incoming]
 
     def parse(self, topic: str) -> tuple[str, str] | None:
         """(board, kind) of an incoming topic, or None when it is not one of ours."""
         if not topic.startswith(self._root):
             return None
         board, _, kind = topic[len(self._root) :].partition("/")
-        return (board, kind) if board and kind in INCOMING else None
+        return (board, kind) if board and kind in self._incoming else None

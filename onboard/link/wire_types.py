@@ -77,6 +77,8 @@ class LatchCause(IntEnum):
     WATCHDOG = 5  # the board was reset by its watchdog
     CRASH = 6  # the application ended with an error
     OUTPUT_FAULT = 7  # the hardware that drives the outputs does not answer
+    STALL = 8  # a motor was driven and did not turn
+    OVERCURRENT = 9  # a motor drew more than its limit although it was held back
 
 
 class BoardFault(IntFlag):
@@ -89,6 +91,8 @@ class BoardFault(IntFlag):
     NOT_FOLLOWING = 8  # at least one channel is further from its set-point than configured, for longer than configured
     OUTPUT = 16  # the output hardware does not answer
     CONFIG_UNREADABLE = 32  # a stored configuration was there but not valid
+    STALL = 64  # a motor has stalled since the board was last armed
+    OVERCURRENT = 128  # a motor has drawn too much since the board was last armed
 
 
 class Refusal(IntEnum):
@@ -119,6 +123,8 @@ class ChannelType(IntEnum):
     SEAL = 4  # 0 open, 1 sealed
     BATTERY = 5  # mV
     TEMPERATURE = 6  # 0.01 degrees Celsius
+    SPEED = 7  # encoder counts a second
+    CURRENT = 8  # mA
 
 
 @dataclass(frozen=True, slots=True)
