@@ -71,6 +71,7 @@ class Console:
         if planner is None:
             raise SafetyError("go: there is no planner")
         goal = np.array(given, dtype=np.float64)
+        self._parts.terrain.check_goal(goal)  # one that cannot be is refused before the old one is given up
         transition = self._parts.heart.request(self._clock.now_s(), Event.GO, goal)
         planner.set_goal(goal)
         return {"line": f"going to ({goal[0]:g}, {goal[1]:g}) u", "state": transition.target.value}
@@ -112,6 +113,7 @@ class Console:
             if planner is None
             else {
                 "pid": planner.pid,
+                "warm": planner.warm,
                 "restarts": planner.restarts,
                 "plan_ms": round(1e3 * planner.plan_s, 1),
                 "problem": planner.problem,

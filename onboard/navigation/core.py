@@ -144,7 +144,7 @@ class NavigationCore:
         if event is Event.GO:
             self.goal, self.arrived = goal, False
             self.driver.stop()
-            self._played_s = t_s
+            self.driver.next_s = self._played_s = t_s
         self._follow(transition)
         return transition
 
@@ -168,6 +168,16 @@ class NavigationCore:
             return self.driver.situation(t_s, self.world)
         except EstimationError:
             self.driver.asked(t_s, RETRY_S)
+            return None
+
+    def look(self, t_s: float) -> Situation | None:
+        """Where the robot stands, for a planner that is to be warm before it is needed; only while nothing is driven."""
+        if self.driving or t_s < self.driver.next_s:
+            return None
+        self.driver.asked(t_s)
+        try:
+            return self.driver.situation(t_s, self.world)
+        except EstimationError:
             return None
 
     # --- outputs ----------------------------------------------------------------------------------------------------------
@@ -213,7 +223,8 @@ class NavigationCore:
         value = self.driver.command(t_s, length_u, rest_u)
         if self.driver.playing:
             self._played_s = t_s
-        return Setpoints(t_s, frozen(value), "plan" if self.driver.plan is not None else "gait")
+        source = "gait" if self.driver.player.running else "plan" if self.driver.playing else "idle"
+        return Setpoints(t_s, frozen(value), source)
 
     def _look_whether_arrived(self) -> None:
         distance_u = self.distance_u()

@@ -39,6 +39,7 @@ class NavigationParts:
         self.spec, self.mission, self.options, self._clock = spec, mission, options, clock
         self.motors = AnalogueMotors(spec, str(options.file), clock, options.ports)
         self.poses = PoseSource(options.poses, CAPS)
+        self.terrain = mission.data.terrain
         self.planner: PlannerClient | None = None
 
     @property
@@ -59,6 +60,7 @@ class NavigationParts:
 
     def warm_up(self) -> None:
         """Start the planner process: it loads its model and solves the way to the course's goal while boards come up."""
+        self.terrain.check_goal(self.mission.goal)
         self.planner = PlannerClient(self.mission.data, self.mission.goal, self.mission.manifest, self._clock)
 
     def begin(self, recorder: Recorder, epoch_start: int) -> None:
@@ -98,3 +100,7 @@ class NavigationParts:
         if situation is not None and planner is not None:
             planner.ask(situation)
             core.driver.asked(t_s)
+        elif planner is not None and not planner.warm:
+            standing = core.look(t_s)
+            if standing is not None and not planner.waiting:
+                planner.ask(standing)

@@ -48,6 +48,11 @@ class PlannerClient:
         """Whether a request is not answered yet."""
         return self._answered < self._number
 
+    @property
+    def warm(self) -> bool:
+        """Whether the running process has answered: model loaded, goal solved."""
+        return self._warm
+
     def set_goal(self, goal: Floats) -> None:
         """Another goal from the next request on; answers to older requests no longer count."""
         self.goal = (float(goal[0]), float(goal[1]))
@@ -86,6 +91,7 @@ class PlannerClient:
         if reply.number <= self._answered or reply.goal != self.goal:
             return None
         self._answered = reply.number
+        self._warm = True
         self.problem, self.model_problem, self.model = reply.problem, reply.model_problem, reply.model
         self.plan_s = reply.seconds
         return decision_of(reply, self.data.layout.cables)
@@ -120,7 +126,7 @@ class PlannerClient:
             raise PlanningError(f"the planner process cannot be started: {error.strerror}") from error
         if process.stdin is None:
             raise PlanningError("the planner process has no input")
-        self._process, self._started_s, self._answered = process, self.clock.now_s(), self._number
+        self._process, self._started_s, self._answered, self._warm = process, self.clock.now_s(), self._number, False
         try:
             process.stdin.write(b"%d\n" % len(data) + data)
             process.stdin.flush()

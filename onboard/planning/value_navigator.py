@@ -57,6 +57,7 @@ class ValueNavigator:
         self.rng = np.random.default_rng([seed, 1])
         self.escapes = 0
         self._best, self._best_s, self._kick = np.inf, 0.0, False
+        self._asked_s = -np.inf
 
     def set_goal(self, goal: Floats) -> None:
         """Solve the cost to go anew; the present plan is forgotten. Raises as ValueField.set_goal."""
@@ -77,9 +78,14 @@ class ValueNavigator:
         """A plan; or the way out of a place where nothing got better."""
         cost = self.settings.mppi.value_weight * float(self.field.cost(pose_at_start(self.layout, situation)))
         escape = self.settings.escape
+        paused = situation.start_s - self._asked_s > self.settings.mppi.horizon_s  # it was not driving: nothing is stuck
+        self._asked_s = situation.start_s
         if self._kick:
             self._kick, self._best, self._best_s = False, cost, situation.start_s
             return self._kicked(situation)
+        if paused:
+            self._best = np.inf
+            self.mppi.reset()
         if cost < self._best - escape.gain or not np.isfinite(self._best):
             self._best, self._best_s = cost, situation.start_s
         elif situation.start_s - self._best_s > escape.patience_s:

@@ -124,9 +124,10 @@ def wait_ready(robot: SimulatedStruts, drive: Drive, table: LiveTable) -> None:
 
     def ready(status: dict[str, Any]) -> bool:
         boards = status["boards"]
-        return status["pose"] is not None and len(boards) == robot.board_count and all(b["ready"] for b in boards.values())
+        seen = status["pose"] is not None and status["planner"]["warm"]
+        return seen and len(boards) == robot.board_count and all(board["ready"] for board in boards.values())
 
-    _until(robot, drive, table, "waiting for boards and poses", READY_S, ready)
+    _until(robot, drive, table, "waiting for boards, poses and planner", READY_S, ready)
 
 
 def _until(

@@ -1,0 +1,97 @@
+"""What goes wrong while the three-bar robot drives: each fault is noticed, the motors stop or go on as they should."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from onboard.errors import PrestressError
+from sim.three_bar.rig import SimulatedStruts
+from tests.hil.struts import commands, drive, ready, struts
+from tests.hil.support import log, wait_for
+
+pytestmark = pytest.mark.long
+
+
+@pytest.fixture(scope="module")
+def robot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimulatedStruts]:
+    folder = tmp_path_factory.mktemp("struts")
+    folder.chmod(0o711)
+    with struts(folder) as one:
+        wait_for(lambda: ready(one), 60.0, "boards, poses and planner")
+        yield one
+
+
+@pytest.fixture
+def driving(robot: SimulatedStruts) -> SimulatedStruts:
+    drive(robot)
+    return robot
+
+
+def plans_go_on(robot: SimulatedStruts, limit_s: float = 10.0) -> None:
+    before = robot.status()["planner"]["plans"]
+    wait_for(lambda: robot.status()["planner"]["plans"] > before + 1, limit_s, "plans go on")
+
+
+def test_a_killed_planner_is_started_again_and_the_drive_goes_on(driving: SimulatedStruts) -> None:
+    before = driving.status()["planner"]
+    os.kill(before["pid"], signal.SIGKILL)
+    wait_for(lambda: driving.status()["planner"]["restarts"] == before["restarts"] + 1, 5.0, "a new planner")
+    wait_for(lambda: driving.status()["planner"]["warm"], 30.0, "it is warm")
+    wait_for(lambda: driving.status()["state"] == "active", 10.0, "the robot goes on")
+    plans_go_on(driving)
+
+
+def test_a_planner_that_does_not_come_back_ends_in_stillness(driving: SimulatedStruts) -> None:
+    os.kill(driving.status()["planner"]["pid"], signal.SIGSTOP)
+    wait_for(lambda: "plan_expired" in driving.status()["troubles"], 10.0, "the last plan is over")
+    wait_for(lambda: bool(np.all(commands(driving) == 0.0)), 1.0, "the motors are off")
+    wait_for(lambda: driving.status()["state"] == "safe", 15.0, "the safe state")
+    os.kill(driving.status()["planner"]["pid"], signal.SIGKILL)
+
+
+def test_two_seconds_without_poses_stop_the_motors_and_no_more(driving: SimulatedStruts) -> None:
+    assert driving.plant is not None
+    driving.plant.ask("hide", seconds=2.5)
+    wait_for(lambda: driving.status()["state"] == "degraded", 4.0, "the pose is too old")
+    wait_for(lambda: bool(np.all(commands(driving) == 0.0)), 1.0, "the motors are off")
+    wait_for(lambda: driving.status()["state"] == "active", 6.0, "poses are back")
+    assert "estimate_old" in log(driving)
+    plans_go_on(driving)
+
+
+def test_a_silent_board_stops_all_motors_until_it_is_back_and_armed_again(driving: SimulatedStruts) -> None:
+    assert driving.fleet is not None
+    board = driving.fleet[next(iter(driving.status()["boards"]))]
+    board.stop()
+    wait_for(lambda: driving.status()["state"] == "safe", 3.0, "the safe state")
+    assert driving.status()["fault"] == "board_silent"
+    others = slice(2, 6)
+    wait_for(lambda: bool(np.all(commands(driving)[others] == 0.0)), 2.0, "the other motors are off")
+    board.start()
+    drive(driving)
+    plans_go_on(driving)
+
+
+def test_a_goal_that_moves_is_followed_and_one_that_cannot_be_is_refused(driving: SimulatedStruts) -> None:
+    driving.ask("go", goal=[8.0, 0.0])
+    wait_for(lambda: driving.status()["goal"] == [8.0, 0.0], 1.0, "the new goal")
+    plans_go_on(driving)
+    for goal in ([-1.0, -2.0], [400.0, 0.0], [float("1e308"), 0.0], "north", [1.0]):
+        with pytest.raises(PrestressError):
+            driving.ask("go", goal=goal)
+    assert driving.status()["goal"] == [8.0, 0.0] and driving.status()["state"] == "active"
+
+
+def test_a_model_of_another_robot_is_refused_while_driving(driving: SimulatedStruts, tmp_path: Path) -> None:
+    foreign = tmp_path / "foreign.json"
+    foreign.write_text("{}")
+    with pytest.raises(PrestressError):
+        driving.ask("model", path=str(foreign))
+    plans_go_on(driving)
+    assert driving.status()["planner"]["model"].endswith("contact.json")
