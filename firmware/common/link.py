@@ -204,12 +204,15 @@ class Link:
             if publication.packet_id:
                 connection.send(mqtt_packets.puback(publication.packet_id))
             leaf = self._incoming.get(publication.topic)
-            if packet.cut:
+            try:
+                if packet.cut:
+                    raise MemoryError
+                if leaf == "sync/req":
+                    self._answer_sync(publication.payload, received)
+                elif leaf is not None:
+                    self.on_message(leaf, publication.payload, publication.retained, received)
+            except MemoryError:  # it has been acknowledged and will not come again; ending the session would bring it back
                 print("link: too long a message on", leaf)
-            elif leaf == "sync/req":
-                self._answer_sync(publication.payload, received)
-            elif leaf is not None:
-                self.on_message(leaf, publication.payload, publication.retained, received)
         elif packet.kind == mqtt_packets.CONNACK and len(packet.body) == 2:
             self._connack = code = packet.body[1]
             if code:  # now: the broker hangs up behind it, which would be said instead

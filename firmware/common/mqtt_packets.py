@@ -100,7 +100,13 @@ class Publication:
         self.topic = bytes(body[2 : 2 + size])
         self.packet_id = int.from_bytes(body[2 + size : start], "big") if qos else 0
         self.retained = bool(packet.flags & 1)
-        self.payload = bytes(body[start:])
+        self._body = body
+        self._start = start
+
+    @property
+    def payload(self) -> bytes:
+        """What the message says; raises MemoryError on a board that is too full for it."""
+        return self._body[self._start :]
 
 
 class Parser:
@@ -138,10 +144,17 @@ class Parser:
                     self._skip -= skipped
                     at += skipped
             if body is not None and self._filled == len(body) and not self._skip:
-                found.append(Packet(self._head[0] >> 4, self._head[0] & 0x0F, bytes(body), self._cut))
+                found.append(self._packet(body))
                 self._head = bytearray()
                 self._body = None
         return found
+
+    def _packet(self, body: bytearray) -> Packet:
+        kind, flags = self._head[0] >> 4, self._head[0] & 0x0F
+        try:
+            return Packet(kind, flags, bytes(body), self._cut)
+        except MemoryError:
+            return Packet(kind, flags, bytes(body[:KEPT]), True)
 
     def _begin(self) -> bytearray | None:
         """The body's place as soon as the fixed header is complete."""
