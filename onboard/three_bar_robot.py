@@ -151,33 +151,9 @@ class Safety(Section, frozen=True):
 
 
 class Drive(Section, frozen=True):
-    """How motors are commanded: commands expire after `command_ttl_ms`; a plan takes effect `lead_ms` after it was asked for."""
+    """A plan takes effect `lead_ms` after it was asked for."""
 
-    command_ttl_ms: Annotated[int, Meta(ge=20, le=2000)]
-    slew_per_s: Annotated[float, Meta(gt=0.0, le=10_000.0)]
     lead_ms: Annotated[int, Meta(ge=0, le=1000)]
-
-
-class Board(Section, frozen=True):
-    """A board and the motors it drives, from number `first` on."""
-
-    id: Annotated[str, Meta(pattern="^[a-z][a-z0-9_]{0,31}$")]
-    first: Annotated[int, Meta(ge=0, le=CABLES - 1)]
-    channels: Annotated[int, Meta(ge=1, le=CABLES)]
-    port: Annotated[str, Meta(max_length=200)] = ""
-
-
-class Boards(Section, frozen=True):
-    """Motor drives behind analogue outputs and inputs. Half of `full_scale_pa` is standstill, all of it full speed.
-
-    Outputs and inputs are in the unit that the boards count in. rest_u_per_pa: an input's reading to rest length.
-    """
-
-    deadline_ms: Annotated[int, Meta(ge=20, le=2000)]
-    full_scale_pa: Positive
-    rest_u_per_pa: Positive
-    sync_period_ms: Annotated[int, Meta(ge=100, le=60_000)]
-    motor: Annotated[list[Board], Meta(min_length=1, max_length=CABLES)]
 
 
 class ThreeBar(Section, frozen=True):
@@ -197,7 +173,6 @@ class ThreeBar(Section, frozen=True):
     rates: Rates
     safety: Safety
     drive: Drive
-    boards: Boards
     motors: Motors
     imu: Imu
     link: Link
@@ -283,9 +258,6 @@ def _check(where: str, spec: ThreeBar) -> None:
         raise ConfigError(where, "actuators.rest_start_u", "must lie between rest_min_u and rest_max_u")
     if abs(spec.rates.control_hz * spec.plant.step_s - 1.0) > 1e-6:
         raise ConfigError(where, "rates.control_hz", f"must be one over plant.step_s, {1.0 / spec.plant.step_s:g}")
-    driven = [number for board in spec.boards.motor for number in range(board.first, board.first + board.channels)]
-    if driven != list(range(CABLES)):
-        raise ConfigError(where, "boards.motor", f"drives motors {driven}, must be 0..{CABLES - 1} in their order")
     for item in spec.symmetry:
         if sorted(item.order) != list(range(CABLES)):
             raise ConfigError(where, "symmetry.order", f"{item.order} is not a permutation of 0..5")

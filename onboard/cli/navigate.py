@@ -5,13 +5,17 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import os
 from importlib.metadata import entry_points
 from pathlib import Path
 
 from onboard.cli.catalog import Run
+from onboard.cli.run import BROKER_VARIABLE
 from onboard.clock import WallClock
-from onboard.errors import ConfigError, MissingExtraError, UsageError
-from onboard.navigation.mission import CONTROLLERS, MODEL, plan_mission
+from onboard.errors import MissingExtraError, UsageError
+from onboard.link.broker import EmbeddedBroker
+from onboard.link.endpoint import Endpoint, parse_endpoint
+from onboard.navigation.mission import CONTROLLERS, MODEL, Mission, plan_mission
 from onboard.navigation.parts import NavigationOptions, NavigationParts
 from onboard.planning.course import COURSES
 from onboard.resources import robot_file
@@ -28,7 +32,7 @@ def add(parser: argparse.ArgumentParser) -> Run:
     parser.add_argument("--seed", type=int, default=0, help="of the planner; simulated: of start, noise and drop-outs too")
     parser.add_argument("--hardware", action="store_true", help="drive the real boards; nothing is simulated")
     parser.add_argument("--poses", type=Path, metavar="SOCKET", help="with --hardware: where the pose source sends to")
-    parser.add_argument("--port", action="append", default=[], metavar="BOARD=DEVICE", help="with --hardware: serial port")
+    parser.add_argument("--broker", metavar="URL", help="with --hardware: mqtt[s]://host[:port][?ca=FILE] (else embedded)")
     parser.add_argument("--record", type=Path, metavar="FILE", help="with --hardware: record from the start (.mcap)")
     parser.add_argument("--duration", type=float, metavar="S", help="end after this many seconds (default: the course's limit)")
     parser.add_argument("--no-realtime", action="store_true", help="do not ask for realtime priority")
@@ -49,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
         if args.out is not None:
             raise UsageError("--out belongs to a simulated run")
         return _hardware(args, path, spec)
-    for word, given in {"--poses": args.poses, "--port": args.port, "--record": args.record}.items():
+    for word, given in {"--poses": args.poses, "--broker": args.broker, "--record": args.record}.items():
         if given:
             raise UsageError(f"{word} needs --hardware; a simulated run keeps everything in its own folder (--out)")
     for entry in entry_points(group="prestress.simulations", name="run.three_bar"):
@@ -65,22 +69,16 @@ def _hardware(args: argparse.Namespace, path: Path, spec: ThreeBar) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     if args.poses is None:
         raise UsageError("--poses SOCKET is needed: the robot must be seen from outside")
-    ports = _ports(spec, path, args.port)
     mission = plan_mission(spec, path, args.course, args.controller, args.model, args.seed)
+    url = args.broker or os.environ.get(BROKER_VARIABLE)
+    if url:
+        return _daemon(args, path, spec, mission, parse_endpoint(url))
+    with EmbeddedBroker(spec.link.prefix) as broker:
+        return _daemon(args, path, spec, mission, broker.endpoint)
+
+
+def _daemon(args: argparse.Namespace, path: Path, spec: ThreeBar, mission: Mission, broker: Endpoint) -> int:
     clock = WallClock()
-    parts = NavigationParts(spec, mission, NavigationOptions(path, args.poses, ports), clock)
+    parts = NavigationParts(spec, mission, NavigationOptions(path, args.poses, broker), clock)
     daemon = Daemon(Options(path, args.record, not args.no_realtime, args.duration), parts, clock)
     return asyncio.run(daemon.run())
-
-
-def _ports(spec: ThreeBar, path: Path, given: list[str]) -> dict[str, str]:
-    ports = {board.id: board.port for board in spec.boards.motor}
-    for word in given:
-        board, sign, device = word.partition("=")
-        if not sign or not device or board not in ports:
-            raise UsageError(f"--port {word}: write BOARD=DEVICE; the boards are {', '.join(ports)}")
-        ports[board] = device
-    for index, name in enumerate(ports):
-        if not ports[name]:
-            raise ConfigError(str(path), f"boards.motor[{index}].port", f"is empty: {name} needs a serial port")
-    return ports

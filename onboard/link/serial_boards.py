@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -14,30 +13,10 @@ from onboard.errors import ConfigError, LinkError
 from onboard.link.clock_sync import SyncSchedule
 from onboard.link.serial_board import SerialBoard, Tap
 from onboard.messages import BoardReport, Setpoints
-from onboard.robot import Valves
+from onboard.robot import RobotSpec
 
 POLL_S = 0.02
 FAST_SYNC_S = 0.05
-
-
-class Paced(Protocol):
-    """How often a board's clock is compared."""
-
-    @property
-    def sync_period_ms(self) -> int: ...
-
-
-class Boarded(Protocol):
-    """What must be known of a robot, of whatever kind, to reach its boards. `file` is for messages."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def file(self) -> str: ...
-    @property
-    def actuators(self) -> Valves | None: ...
-    @property
-    def link(self) -> Paced: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +44,7 @@ class SerialBoards:
     tap(board, "in" or "out", message type, payload, t_s) sees every good frame.
     """
 
-    def __init__(self, spec: Boarded, clock: Clock, ports: Mapping[str, str], tap: Tap | None = None) -> None:
+    def __init__(self, spec: RobotSpec, clock: Clock, ports: Mapping[str, str], tap: Tap | None = None) -> None:
         if spec.actuators is None:
             raise LinkError(f"{spec.name} has no actuator boards")
         missing = [board.id for board in spec.actuators.boards if not ports.get(board.id)]

@@ -133,6 +133,7 @@ class Console:
                 }
                 for name, report in core.reports().items()
             },
+            "problems": parts.motors.problems(),
             "governor": {key: getattr(core.governor.counts, key) for key in core.governor.counts.__slots__},
             "loops": [
                 {

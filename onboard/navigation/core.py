@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from onboard.errors import EstimationError, SafetyError
+from onboard.link.motor_spec import Motors
 from onboard.messages import BoardReport, Floats, Plan, Setpoints, frozen
 from onboard.navigation.conditions import Conditions, Inputs
 from onboard.navigation.state import StateKeeper
@@ -26,7 +27,7 @@ from onboard.safety.motor_governor import MotorGovernor, MotorLimits
 from onboard.safety.supervisor import Supervisor, Transition
 from onboard.safety.table import Event, State
 from onboard.telemetry import schemas
-from onboard.three_bar_robot import CABLES, Drive, Safety, ThreeBar
+from onboard.three_bar_robot import CABLES, Safety, ThreeBar
 
 ARM_AGAIN_S = 0.25  # while arming
 RETRY_S = 0.1  # asking for a plan again when there was no state to plan from
@@ -37,34 +38,35 @@ STATE_EVERY = 5  # control ticks between recorded states
 class _Supervised:
     """What the supervisor reads of the robot's file."""
 
-    actuators: Drive
+    actuators: Motors
     safety: Safety
 
 
 class NavigationCore:
-    """One robot's state, driver, supervisor and governor, wired. boards: ids of its motor boards, in the motors' order."""
+    """One robot's state, driver, supervisor and governor, wired."""
 
     def __init__(
         self,
         spec: ThreeBar,
         settings: PlannerSettings,
         world: Floats,
-        boards: tuple[str, ...],
         sink: ActuatorSink,
         recorder: Recorder,
         epoch_start: int,
     ) -> None:
-        self.spec, self.settings, self.world, self.boards = spec, settings, world, boards
+        self.spec, self.settings, self.world = spec, settings, world
+        self.boards = tuple(board.id for board in spec.motors.boards)
         self._recorder = recorder
         self.state = StateKeeper(spec, settings)
         step_s = spec.plant.step_s
         player = GaitPlayer(spec.gait, spec.symmetry, step_s)
         self.driver = Driver(settings, self.state.tracker, player, step_s, 1e-3 * spec.drive.lead_ms)
-        self.supervisor = Supervisor(_Supervised(spec.drive, spec.safety), epoch_start)
-        motors, drive = spec.actuators, spec.drive
-        limits = MotorLimits(CABLES, drive.slew_per_s, motors.rest_min_u, motors.rest_max_u, 1e-3 * drive.command_ttl_ms)
+        self.supervisor = Supervisor(_Supervised(spec.motors, spec.safety), epoch_start)
+        travel, motors = spec.actuators, spec.motors
+        ttl_s = 1e-3 * motors.command_ttl_ms
+        limits = MotorLimits(CABLES, motors.max_slew_per_s, travel.rest_min_u, travel.rest_max_u, ttl_s)
         self.governor = MotorGovernor(limits, sink)
-        self.conditions = Conditions(boards, spec.safety)
+        self.conditions = Conditions(self.boards, spec.safety)
         self.goal: Floats | None = None
         self.arrived = False
         self.command: Setpoints | None = None

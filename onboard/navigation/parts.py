@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from onboard.clock import Clock
+from onboard.link.endpoint import Endpoint
+from onboard.link.motor_boards import MotorBoards
 from onboard.link.pose_source import PoseSource
 from onboard.navigation.console import Console
 from onboard.navigation.core import NavigationCore
 from onboard.navigation.mission import Mission
-from onboard.navigation.motors import AnalogueMotors
 from onboard.planning.client import PlannerClient
 from onboard.ports import Recorder
 from onboard.runtime.control_socket import Handler
 from onboard.runtime.loop import LoopGroup
 from onboard.runtime.parts import Record
-from onboard.three_bar_robot import CAPS, ThreeBar, physics_hash
+from onboard.three_bar_robot import CAPS, ThreeBar, motor_robot, physics_hash
 
 
 @dataclass(frozen=True, slots=True)
 class NavigationOptions:
-    """file: the robot's. poses: socket that the pose source sends to. ports: board id -> serial port."""
+    """file: the robot's. poses: socket that the pose source sends to. broker: where the boards are."""
 
     file: Path
     poses: Path
-    ports: Mapping[str, str] = field(default_factory=dict)
+    broker: Endpoint
 
 
 class NavigationParts:
@@ -37,7 +38,7 @@ class NavigationParts:
 
     def __init__(self, spec: ThreeBar, mission: Mission, options: NavigationOptions, clock: Clock) -> None:
         self.spec, self.mission, self.options, self._clock = spec, mission, options, clock
-        self.motors = AnalogueMotors(spec, str(options.file), clock, options.ports)
+        self.motors = MotorBoards(motor_robot(spec, str(options.file)), options.broker, clock)
         self.poses = PoseSource(options.poses, CAPS)
         self.terrain = mission.data.terrain
         self.planner: PlannerClient | None = None
@@ -56,7 +57,7 @@ class NavigationParts:
 
     @property
     def connected(self) -> bool:
-        return True  # no broker stands between this robot and its boards; a silent board is a condition of its own
+        return self.motors.connected
 
     def warm_up(self) -> None:
         """Start the planner process: it loads its model and solves the way to the course's goal while boards come up."""
@@ -65,8 +66,7 @@ class NavigationParts:
 
     def begin(self, recorder: Recorder, epoch_start: int) -> None:
         mission = self.mission
-        boards = tuple(board.id for board in self.spec.boards.motor)
-        self.heart = NavigationCore(self.spec, mission.settings, mission.world, boards, self.motors, recorder, epoch_start)
+        self.heart = NavigationCore(self.spec, mission.settings, mission.world, self.motors, recorder, epoch_start)
 
     def add_loops(self, loops: LoopGroup) -> None:
         loops.add("control", self.spec.rates.control_hz, self._control)
@@ -78,7 +78,7 @@ class NavigationParts:
         return Console(self, loops, self._clock, record, quit_daemon).answer
 
     def supervised(self, live: bool) -> None:
-        """Nobody else has to be told."""
+        self.motors.armed = live
 
     def close(self) -> None:
         if self.planner is not None:

@@ -27,7 +27,7 @@ class StateKeeper:
         self.pose_s: float | None = None
         self.caps_u: Floats | None = None
         self._pairs = np.array(spec.tendons.driven.pairs)
-        self._boards = [(board.first, board.channels) for board in spec.boards.motor]
+        self._boards = [board.motors for board in spec.motors.boards]
         self._last: list[deque[tuple[float, Floats]]] = [deque(maxlen=SLOPE_REPORTS) for _ in self._boards]
 
     def add_pose(self, t_s: float, caps_u: Floats) -> bool:
@@ -39,7 +39,7 @@ class StateKeeper:
 
     def add_report(self, board: int, report: BoardReport) -> None:
         """A board's rest lengths [u]."""
-        if report.measured.shape == (self._boards[board][1],) and np.isfinite(report.measured).all():
+        if report.measured.shape == (len(self._boards[board]),) and np.isfinite(report.measured).all():
             self._last[board].append((report.t_s, report.measured))
 
     def tick(self, t_s: float) -> None:
@@ -47,11 +47,11 @@ class StateKeeper:
         rest_u, speed = self.rest_u, np.zeros(CABLES)
         if rest_u is None:
             return
-        for (first, channels), last in zip(self._boards, self._last, strict=True):
+        for motors, last in zip(self._boards, self._last, strict=True):
             (begin_s, begin), (end_s, end) = last[0], last[-1]
             if end_s > begin_s:
                 # winding in is a positive speed
-                speed[first : first + channels] = (begin - end) / (end_s - begin_s) / self.spec.actuators.spool_radius_u
+                speed[motors] = (begin - end) / (end_s - begin_s) / self.spec.actuators.spool_radius_u
         newest_s = min(last[-1][0] for last in self._last)
         self.tracker.add_motors(newest_s, rest_u, speed)
 
@@ -60,7 +60,10 @@ class StateKeeper:
         """Rest lengths (6,) [u], None until every board has reported."""
         if any(not last for last in self._last):
             return None
-        return np.concatenate([last[-1][1] for last in self._last])
+        rest_u = np.empty(CABLES)
+        for motors, last in zip(self._boards, self._last, strict=True):
+            rest_u[motors] = last[-1][1]
+        return rest_u
 
     @property
     def length_u(self) -> Floats | None:

@@ -101,7 +101,11 @@ class Plant:
         """
         if not np.isfinite(command).all():
             raise NotANumberError(f"motor command {command} is not finite")
-        self.rest_u, self.speed_rad_s = motor_step(self.spec.actuators, self.rest_u, self.speed_rad_s, command, self.step_s)
+        self.follow(*motor_step(self.spec.actuators, self.rest_u, self.speed_rad_s, command, self.step_s))
+
+    def follow(self, rest_u: Floats, speed_rad_s: Floats) -> None:
+        """One step with rest lengths (6,) [u] and spool speeds (6,) that drives outside have made. Raises as `step`."""
+        self.rest_u, self.speed_rad_s = rest_u, speed_rad_s
         self.data.ctrl[:] = self.rest_u
         mujoco.mj_step2(self.model, self.data)
         mujoco.mj_step1(self.model, self.data)  # after mj_step, positions and lengths would lag one step behind

@@ -3,7 +3,7 @@
     python -m sim.three_bar.realtime robots/three_bar.toml --course C --boards DIR --socket PATH --poses SOCKET [--seed N]
 
 Requests on the socket (JSON lines, key "do"): hide {seconds}: no poses for a while; push {force, seconds}: along x, y, z
-[g u/s^2] on the first rod; press_stop {board, pressed}; quit.
+[g u/s^2] on the first rod; press_stop {board, pressed}; lock {motor, locked}; quit.
 """
 
 from __future__ import annotations
@@ -27,12 +27,14 @@ from onboard.errors import PrestressError, UsageError
 from onboard.link.pose_source import encode_pose
 from onboard.messages import Floats
 from onboard.runtime.realtime import enter_realtime
-from sim.boards.registers import ValveRegisterFile
+from onboard.three_bar_robot import motor_robot
+from sim.boards.motor_rig import MotorPlantFeed
 from sim.three_bar.course import load_course, scene_of
+from sim.three_bar.imu import RodImus
 from sim.three_bar.navigation.conditions import Conditions
 from sim.three_bar.navigation.trial import place
 from sim.three_bar.plant import Plant
-from sim.three_bar.robot_file import CABLES, ThreeBar, load_robot
+from sim.three_bar.robot_file import load_robot
 from sim.tower.feed import PlantFeed
 
 PRIORITY = 10
@@ -41,13 +43,13 @@ MAX_LAG_S = 0.25  # later than this the schedule is moved, not caught up
 
 
 class StrutReport(msgspec.Struct, frozen=True):
-    """The plant at one moment: host time, simulated time, caps (6, 3) and rest lengths [u], commands; how late; why it ended."""
+    """The plant now: host time, simulated time, caps (6, 3) and rest lengths [u], spool speeds; how late; why it ended."""
 
     t_s: float = 0.0
     plant_s: float = 0.0
     caps_u: list[list[float]] = []
     rest_u: list[float] = []
-    command: list[float] = []
+    speed_rad_s: list[float] = []
     lag_s: float = 0.0
     slips: int = 0
     failed: str = ""
@@ -82,12 +84,10 @@ class PoseFeed:
 class RealtimeStruts:
     """Steps the plant when its time has come, coupled to its boards and its pose feed."""
 
-    def __init__(
-        self, plant: Plant, boards: dict[str, ValveRegisterFile], poses: PoseFeed, feed: PlantFeed, clock: Clock
-    ) -> None:
-        self.plant, self.boards, self.poses, self.feed, self._clock = plant, boards, poses, feed, clock
+    def __init__(self, plant: Plant, drives: MotorPlantFeed, poses: PoseFeed, feed: PlantFeed, clock: Clock) -> None:
+        self.plant, self.drives, self.poses, self.feed, self._clock = plant, drives, poses, feed, clock
+        self.imus = RodImus(plant)
         self.quit, self.slips, self.lag_s = False, 0, 0.0
-        self.command = np.zeros(CABLES)
         self._index, self._start_s = 0, clock.now_s()
         self._push_until_s = -1.0
 
@@ -114,7 +114,7 @@ class RealtimeStruts:
             plant_s=plant.time_s,
             caps_u=plant.caps().tolist(),
             rest_u=plant.rest_u.tolist(),
-            command=self.command.tolist(),
+            speed_rad_s=plant.speed_rad_s.tolist(),
             lag_s=self.lag_s,
             slips=self.slips,
             failed=failed,
@@ -122,19 +122,11 @@ class RealtimeStruts:
         )
 
     def _step(self) -> None:
-        table = self.plant.spec.boards
-        for board in table.motor:
-            port = self.boards[board.id]
-            if port.output_writes():
-                told = np.array(port.outputs()) / (0.5 * table.full_scale_pa) - 1.0
-                told[np.abs(told) < 1e-3] = 0.0  # a drive's dead band: less than a converter's step
-                self.command[board.first : board.first + board.channels] = told
         if self.plant.time_s >= self._push_until_s:
             self.plant.data.xfrc_applied[:] = 0.0
-        self.plant.step(self.command)
-        for board in table.motor:
-            rest_u = self.plant.rest_u[board.first : board.first + board.channels]
-            self.boards[board.id].write_pressures((rest_u / table.rest_u_per_pa).tolist())
+        self.plant.follow(*self.drives.step(self.plant.step_s))
+        for rod, (force, rate) in enumerate(self.imus.sample()):
+            self.drives.imu(rod, self.imus.counter, force, rate)
         self._index += 1
         self.poses.tick(self.due_s, self.plant.caps())
         if self._index % REPORT_EVERY == 0:
@@ -152,24 +144,15 @@ class RealtimeStruts:
                 self.plant.data.xfrc_applied[1, :3] = request["force"]
                 self._push_until_s = self.plant.time_s + float(request["seconds"])
             elif what == "press_stop":
-                self.boards[str(request["board"])].press_stop(bool(request["pressed"]))
+                self.drives.press_stop(int(request["board"]), bool(request["pressed"]))
+            elif what == "lock":
+                self.drives.lock(int(request["motor"]), bool(request["locked"]))
             elif what == "quit":
                 self.quit = True
             else:
                 raise UsageError(f"unknown request {what!r}")
         except (PrestressError, KeyError, TypeError, ValueError) as error:
             self.feed.publish(self.report(refused=f"{request.get('do')}: {error!r}"))
-
-
-def open_boards(spec: ThreeBar, folder: Path) -> dict[str, ValveRegisterFile]:
-    """The motor boards' registers; raises UsageError when one is missing."""
-    found = {}
-    for board in spec.boards.motor:
-        file = folder / board.id / "sim" / "registers.bin"
-        if not file.exists():
-            raise UsageError(f"{file} is missing: start the virtual boards of {spec.name} first")
-        found[board.id] = ValveRegisterFile(file, board.channels)
-    return found
 
 
 def run(world: RealtimeStruts, stopped: list[int]) -> None:
@@ -208,10 +191,10 @@ def main(arguments: list[str] | None = None) -> int:
         plant = Plant(spec, scene_of(course))
         place(plant, course, rng)
         poses = PoseFeed(options.poses, Conditions(), rng, plant.step_s, spec.units.unit_length_m)
-        boards = open_boards(spec, options.boards)
+        drives = MotorPlantFeed(motor_robot(spec), options.boards)
         for line in enter_realtime(PRIORITY).lines:
             print(f"plant: {line}", flush=True)
-        run(RealtimeStruts(plant, boards, poses, PlantFeed(options.socket), WallClock()), stopped)
+        run(RealtimeStruts(plant, drives, poses, PlantFeed(options.socket), WallClock()), stopped)
     except PrestressError as error:
         print(f"plant: {error}", file=sys.stderr, flush=True)
         return error.exit_code

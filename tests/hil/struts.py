@@ -51,8 +51,8 @@ def centre(one: SimulatedStruts) -> Any:
     return np.array(one.plant.latest.caps_u).mean(axis=0)
 
 
-def commands(one: SimulatedStruts) -> Any:
-    """What the boards tell the motors now (6,), by the plant's newest report."""
+def turning(one: SimulatedStruts) -> Any:
+    """Whether each motor turns now (6,), by the plant's newest report."""
     centre(one)
     assert one.plant is not None
-    return np.array(one.plant.latest.command)
+    return np.abs(np.array(one.plant.latest.speed_rad_s)) > 0.1

@@ -7,12 +7,11 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from onboard.errors import PrestressError
 from sim.three_bar.rig import SimulatedStruts
-from tests.hil.struts import commands, drive, ready, struts
+from tests.hil.struts import drive, ready, struts, turning
 from tests.hil.support import log, wait_for
 
 pytestmark = pytest.mark.long
@@ -50,7 +49,7 @@ def test_a_killed_planner_is_started_again_and_the_drive_goes_on(driving: Simula
 def test_a_planner_that_does_not_come_back_ends_in_stillness(driving: SimulatedStruts) -> None:
     os.kill(driving.status()["planner"]["pid"], signal.SIGSTOP)
     wait_for(lambda: "plan_expired" in driving.status()["troubles"], 10.0, "the last plan is over")
-    wait_for(lambda: bool(np.all(commands(driving) == 0.0)), 1.0, "the motors are off")
+    wait_for(lambda: not turning(driving).any(), 1.0, "the motors are off")
     wait_for(lambda: driving.status()["state"] == "safe", 15.0, "the safe state")
     os.kill(driving.status()["planner"]["pid"], signal.SIGKILL)
 
@@ -59,7 +58,7 @@ def test_two_seconds_without_poses_stop_the_motors_and_no_more(driving: Simulate
     assert driving.plant is not None
     driving.plant.ask("hide", seconds=2.5)
     wait_for(lambda: driving.status()["state"] == "degraded", 4.0, "the pose is too old")
-    wait_for(lambda: bool(np.all(commands(driving) == 0.0)), 1.0, "the motors are off")
+    wait_for(lambda: not turning(driving).any(), 1.0, "the motors are off")
     wait_for(lambda: driving.status()["state"] == "active", 6.0, "poses are back")
     assert "estimate_old" in log(driving)
     plans_go_on(driving)
@@ -72,7 +71,7 @@ def test_a_silent_board_stops_all_motors_until_it_is_back_and_armed_again(drivin
     wait_for(lambda: driving.status()["state"] == "safe", 3.0, "the safe state")
     assert driving.status()["fault"] == "board_silent"
     others = slice(2, 6)
-    wait_for(lambda: bool(np.all(commands(driving)[others] == 0.0)), 2.0, "the other motors are off")
+    wait_for(lambda: bool(not turning(driving)[others].any()), 2.0, "the other motors are off")
     board.start()
     drive(driving)
     plans_go_on(driving)
