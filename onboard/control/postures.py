@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import re
+import stat
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -53,7 +55,11 @@ class PostureStore:
     def all(self) -> list[Posture]:
         """All postures in the order they were first taught; raises PostureError for a file that cannot be trusted."""
         try:
-            data = self.path.read_bytes()
+            handle = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe must not be waited for
+            with io.BufferedReader(io.FileIO(handle)) as file:
+                if not stat.S_ISREG(os.fstat(handle).st_mode):
+                    raise PostureError(f"{self.path}: is no ordinary file; move it away to start anew")
+                data = file.read(MAX_FILE_BYTES + 1)
         except FileNotFoundError:
             return []
         except OSError as error:
@@ -90,7 +96,7 @@ class PostureStore:
 
     def _decode(self, data: bytes) -> list[Posture]:
         if len(data) > MAX_FILE_BYTES:
-            raise PostureError(f"{self.path}: has {len(data)} bytes, at most {MAX_FILE_BYTES}")
+            raise PostureError(f"{self.path}: has more than {MAX_FILE_BYTES} bytes")
         try:
             file = msgspec.json.decode(data, type=_File, strict=True)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -207,3 +207,18 @@ def test_on_a_really_full_disk_what_was_taught_stays(tmp_path):
         assert len(list(full.iterdir())) == 1
     finally:
         subprocess.run(["umount", str(full)], check=True)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("kind", ["pipe", "endless", "socket folder"])
+def test_what_is_no_ordinary_file_is_neither_waited_for_nor_read(store, kind):
+    if kind == "pipe":
+        os.mkfifo(store.path)
+    elif kind == "endless":
+        store.path.symlink_to("/dev/zero")
+    else:
+        store.path.mkdir()
+    with pytest.raises(PostureError, match=r"no ordinary file|directory"):
+        store.all()
+    with pytest.raises(PostureError):
+        store.put(posture())
