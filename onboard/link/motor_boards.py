@@ -212,7 +212,7 @@ class MotorBoards:
     @property
     def ready(self) -> bool:
         """Every board may be armed."""
-        return all(stream.ready for stream in self._streams)
+        return self.session.connected and all(stream.ready for stream in self._streams)
 
     @property
     def armed(self) -> bool:

@@ -20,6 +20,7 @@ from onboard.link.wire_types import BoardKind, BoardState, ChannelType, Telemetr
 from onboard.messages import BoardReport, Floats, frozen
 
 CONFIGURE_S = 0.5  # repeating a configuration that is not acknowledged
+END_COUNTS = 3
 SEQUENCE_HALF = 1 << 31
 SEQUENCE_MASK = (1 << 32) - 1
 
@@ -44,15 +45,16 @@ def motor_config(robot: MotorRobot, boot_id: int, zero_u: Floats) -> MotorConfig
     motors, law, unit = robot.motors, robot.law, robot.rest_u_per_count
     limit = ActuatorChannel(0, -FULL_SCALE, FULL_SCALE, max(1, round(motors.max_slew_per_s * FULL_SCALE)))
 
-    def count(rest_u: float) -> int:
-        return int(np.clip(round(rest_u / unit), -COUNTS_LIMIT, COUNTS_LIMIT))
+    def inside(wound_u: float, towards_zero: int) -> int:
+        """Counts at an end of the travel, a little short of it: a count that is never reached would end in a stall."""
+        return int(np.clip(round(wound_u / unit) + towards_zero * END_COUNTS, -COUNTS_LIMIT, COUNTS_LIMIT))
 
     config = MotorConfig(
         generation=1,
         boot_id=boot_id,
         deadline_ms=motors.deadline_ms,
         channels=[limit] * len(zero_u),
-        travel=[(count(zero - law.rest_max_u), count(zero - law.rest_min_u)) for zero in zero_u.tolist()],
+        travel=[(inside(zero - law.rest_max_u, 1), inside(zero - law.rest_min_u, -1)) for zero in zero_u.tolist()],
         full_counts_s=robot.full_counts_s,
         full_duty=round(motors.duty_at_full * 1000),
         current_ma=round(motors.current_limit_a * 1000),

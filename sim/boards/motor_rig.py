@@ -1,4 +1,4 @@
-"""Simulated drives behind virtual motor boards: bridge duty to spool speed with lag, counts and currents back, jams on request."""
+"""Simulated drives behind virtual motor boards: bridge duty to spool speed with lag, counts and currents back; jams."""
 
 from __future__ import annotations
 
