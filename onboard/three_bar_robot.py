@@ -242,7 +242,6 @@ def motor_robot(spec: ThreeBar, where: str = "robots/three_bar.toml") -> MotorRo
 
 
 def _check(where: str, spec: ThreeBar) -> None:
-    motor_robot(spec, where)
     seen = sorted(cap for rod in spec.bodies.rods for cap in rod)
     if seen != list(range(CAPS)):
         raise ConfigError(where, "bodies.rods", f"every cap belongs to one rod once, got {spec.bodies.rods}")
@@ -264,6 +263,7 @@ def _check(where: str, spec: ThreeBar) -> None:
     names = [p.name for p in spec.primitives]
     if len(set(names)) != len(names):
         raise ConfigError(where, "primitives.name", f"names repeat: {names}")
+    motor_robot(spec, where)
 
 
 def physics_hash(path: Path | None = None) -> str:

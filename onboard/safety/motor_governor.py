@@ -15,6 +15,7 @@ from onboard.messages import BoardReport, Floats, Setpoints, frozen
 from onboard.ports import ActuatorSink
 from onboard.safety.table import State
 
+END_MARGIN_U = 0.02  # this near to an end a cable is there: a spool driven against it would stall
 LONGEST_STEP_S = 0.05  # a late tick may not earn a bigger step than this much time allows
 
 
@@ -114,7 +115,7 @@ class MotorGovernor:
     def _within(self, wanted: Floats, rest_u: Floats) -> Floats:
         inside = np.clip(wanted, -1.0, 1.0)
         self.counts.clamped += int(np.count_nonzero(inside != wanted))
-        at_end = ((rest_u <= self._limits.rest_min_u) & (inside > 0.0)) | ((rest_u >= self._limits.rest_max_u) & (inside < 0.0))
-        at_end |= ~np.isfinite(rest_u)
+        low, high = self._limits.rest_min_u + END_MARGIN_U, self._limits.rest_max_u - END_MARGIN_U
+        at_end = ((rest_u <= low) & (inside > 0.0)) | ((rest_u >= high) & (inside < 0.0)) | ~np.isfinite(rest_u)
         self.counts.ends += int(np.count_nonzero(at_end))
         return np.where(at_end, 0.0, inside)
