@@ -216,10 +216,11 @@ class SimulatedRobot:
         boards = self.spec.actuators.boards if self.spec.actuators else []
         return {board.id: self.fleet[board.id].port for board in boards}
 
-    def last_line(self, log: str) -> str:
-        """The last line of a log file, for messages."""
+    def last_line(self, log: str, about: str = "") -> str:
+        """The last line of a log file that holds `about`, for messages."""
         path = self.folder / log
-        lines = path.read_text(errors="replace").strip().splitlines() if path.exists() else []
+        text = path.read_text(errors="replace").strip() if path.exists() else ""
+        lines = [line for line in text.splitlines() if about in line]
         return lines[-1] if lines else "nothing was logged"
 
     # --- inside -----------------------------------------------------------------------------------------------------------
@@ -251,15 +252,13 @@ class SimulatedRobot:
         )
 
     def _claim_folder(self) -> None:
-        """One run a folder: another one's boards would find their files exchanged. The lock ends with this process."""
+        """One run a folder: another one's boards would find their files exchanged."""
         if self._claim >= 0:
             return
         self._claim = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
             fcntl.flock(self._claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            os.close(self._claim)
-            self._claim = -1
             raise PrestressError(f"{self.folder}: another run is using it; name a new folder") from None
 
     def _answering_process(self) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
 import signal
 import time
@@ -12,12 +13,12 @@ from typing import Any
 import msgspec
 from rich.console import Console
 
-from onboard.errors import LinkError, PrestressError, RobotFault
+from onboard.errors import LinkError, PrestressError, RecordingError, RobotFault
 from onboard.robot import RobotSpec
 from sim.display import LiveTable
 from sim.rig import SimulatedRobot
 from sim.run_plot import plot_run
-from sim.scenario import Outcome, Scenario
+from sim.scenario import NO_RECORDING, Outcome, Scenario
 from sim.trace import EstimateLog, TruthLog
 from sim.usb.summary import lines_of
 from sim.usb.words import board_ports, require_broker
@@ -49,10 +50,13 @@ def simulate(args: argparse.Namespace, path: Path, spec: RobotSpec) -> int:
         daemon_exit = robot.stop_daemon()
     summary = judge(spec, robot, truth, outcome, status)
     summary |= {"interrupted": interrupted, "daemon_exit": daemon_exit, "folder": str(folder), "seed": args.seed}
-    if truth.t_s.size and outcome.phases:
+    if summary["tip_rmse_pct"] is not None:
         picture = folder / "run.png"
-        plot_run(spec, EstimateLog.read(robot.recording), truth, outcome, picture)
-        summary["picture"] = str(picture)
+        try:
+            plot_run(spec, EstimateLog.read(robot.recording), truth, outcome, picture)
+            summary["picture"] = str(picture)
+        except OSError as error:
+            summary["picture_error"] = error.strerror
     if robot.in_loop is not None:
         summary["in_loop"] = robot.in_loop.result
     _print(console, spec, summary)
@@ -64,6 +68,8 @@ def simulate(args: argparse.Namespace, path: Path, spec: RobotSpec) -> int:
         return 130
     if not status["link"]["connects"]:
         raise LinkError(f"{status['link']['broker']} was never reached: is it running, are address, user and password right?")
+    if daemon_exit == 0 and NO_RECORDING in status["troubles"]:
+        raise RecordingError(f"{robot.recording}: is not complete: {robot.last_line('daemon.log', 'recording stopped')}")
     return RobotFault.exit_code if daemon_exit or status["state"] in ("fault", "safe") else 0
 
 
@@ -83,9 +89,9 @@ def judge(spec: RobotSpec, robot: SimulatedRobot, truth: TruthLog, outcome: Outc
     if not truth.t_s.size:
         raise PrestressError("the plant reported nothing")
     error_pct = math.nan
-    if outcome.phases:
-        estimates = EstimateLog.read(robot.recording)
-        error_pct = estimates.tip_rmse_pct(truth, outcome.phases[0][1], outcome.phases[-1][2], length)
+    with contextlib.suppress(RecordingError):  # a full disk: there may be none, or one without the phases
+        if outcome.phases:
+            error_pct = EstimateLog.read(robot.recording).tip_rmse_pct(truth, outcome.phases[0][1], outcome.phases[-1][2], length)
     return {
         "robot": spec.name,
         "simulation": True,

@@ -11,6 +11,7 @@ import numpy as np
 
 from onboard.errors import PrestressError, SafetyError
 from onboard.messages import Floats
+from onboard.safety.faults import Fault
 from sim.evaluate.metrics import settle_s
 from sim.rig import SimulatedRobot
 from sim.tower.feed import PlantClient
@@ -27,6 +28,7 @@ HOLD_S = 0.8  # the hand holds still this long before a posture is recorded
 RETURN_S = 7.0
 JUDGE_S = 1.0  # a return is judged by the mean over its last second
 BAND = 0.01  # of the arm's length: within this it counts as settled
+NO_RECORDING = Fault.RECORDER_FAILED.value  # a full disk: the robot goes on without
 PUSHED_S = 20.0
 PUSHED_TILT_DEG = (5.0, 20.0)
 
@@ -170,7 +172,7 @@ class Scenario:
         def ready() -> bool:
             status = self._robot.status()
             live = status["struts"]["synchronised"] == len(spec.struts) and len(status["boards"]) == boards
-            return bool(live and status["estimate"] and not status["troubles"])
+            return bool(live and status["estimate"] and not set(status["troubles"]) - {NO_RECORDING})
 
         self._until(ready, READY_S, "bringing all boards up")
         self._run_for(1.0)

@@ -34,7 +34,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         _discard_output()
         return 0
     except OSError as error:
-        _complain(f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error))
+        file = error.filename2 or error.filename  # the second: where something was to go
+        _complain(f"{file}: {error.strerror}" if file else str(error.strerror or error))
         if error.filename is None:
             _discard_output()  # it may be standard output that is full: the interpreter would try again at its end
         return 1
