@@ -33,4 +33,7 @@ def start() -> None:
         raise ValueError("unknown application %s" % identity.app)
     if identity.app != "valve":  # its USB line is for people and the flasher; a valve board speaks frames there
         print("prestress: %s runs %s %s" % (identity.name, identity.app, VERSION))
-    asyncio.run(main(identity, board))
+    try:
+        asyncio.run(main(identity, board))
+    finally:  # a crash, or somebody's interrupt on the console
+        board.at_end()

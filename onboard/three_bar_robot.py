@@ -190,6 +190,10 @@ class ThreeBar(Section, frozen=True):
         """The robot's name."""
         return self.robot.name
 
+    def motor_boards(self, file: str) -> MotorRobot:
+        """What link and flasher need to know of its boards; errors name `file`."""
+        return motor_robot(self, file)
+
     @property
     def start_caps(self) -> Floats:
         """Cap centres at the start (6, 3) [u]."""
@@ -231,7 +235,7 @@ def motor_robot(spec: ThreeBar, where: str = "robots/three_bar.toml") -> MotorRo
     """What the link needs to know of the motor boards; ConfigError naming `where` when a board winds another rod's cable."""
     motors = spec.actuators
     law = MotorLaw(motors.max_speed_rad_s, motors.spool_radius_u, motors.rest_start_u, motors.rest_min_u, motors.rest_max_u)
-    robot = motor_robot_of(where, spec.motors, spec.imu, spec.link, law)
+    robot = motor_robot_of(where, spec.robot.name, spec.motors, spec.imu, spec.link, law)
     if robot.count != CABLES:
         raise ConfigError(where, "motors.boards", f"drive {robot.count} motors, must be {CABLES}")
     for board in spec.motors.boards:

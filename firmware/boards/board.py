@@ -27,6 +27,9 @@ class Board:
     POWER_SAVE_OFF = True  # the WiFi driver takes config(pm=...)
     MOTORS: tuple[MotorPins, ...] = ()  # none: the board has too few pins for the motor application
 
+    def at_end(self) -> None:
+        """However the application ends: an actuator application puts its safe state here."""
+
     def open_bus(self) -> I2CBus:
         """The bus of sensors and converters."""
         return I2CBus(self.I2C_ID, self.I2C_SCL, self.I2C_SDA, self.I2C_HZ)

@@ -4,6 +4,7 @@ import asyncio
 import json
 
 import machine
+import micropython
 from boards.board import Board
 from common import actuator, frames, ticks
 from common.actuator import ActuatorOwner
@@ -61,6 +62,8 @@ class MotorBoard(Strut):
         self.settings: MotorConfig | None = None
         self.telemetry_sequence = 0
         self.loop_max_ms = 0
+        self.interruptible = True
+        board.at_end = self.brake  # type: ignore[method-assign]
         super().__init__(identity, board)
 
     def new_link(self, leaves: list[str]) -> StrutLink:
@@ -133,6 +136,9 @@ class MotorBoard(Strut):
                     owner.latch(actuator.OVERCURRENT)
                 elif regulator.stalled:
                     owner.latch(actuator.STALL)
+        if (owner.state != actuator.ACTIVE) != self.interruptible:  # no flasher gets in between while motors may turn
+            self.interruptible = owner.state != actuator.ACTIVE
+            micropython.kbd_intr(3 if self.interruptible else -1)
         if owner.state != actuator.ACTIVE:
             self.brake()
             for regulator in self.regulators:

@@ -18,9 +18,11 @@ from onboard.errors import LinkError, PrestressError, UsageError
 from onboard.flash.flasher import PLATFORMS, Flasher, Job
 from onboard.flash.found import FoundBoard, find_boards
 from onboard.flash.interpreter import check_image, enter_boot_drive, write_esp32, write_rp2040
-from onboard.flash.provision import provision, read_secrets
+from onboard.flash.provision import app_of, provision, read_secrets
+from onboard.link.motor_spec import MotorRobot
 from onboard.resources import robot_file
-from onboard.robot import RobotSpec, load_robot
+from onboard.robot import RobotSpec
+from onboard.robot_kinds import load_any
 
 APPEAR_S = 15.0  # a board with a new interpreter first makes its file system
 
@@ -46,17 +48,16 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("flash needs a robot and the id of at least one board: prestress flash manipulator strut00")
     if args.secrets is None:
         raise UsageError("flash needs --secrets FILE: WiFi and broker of the boards (docs/flash.md has an example)")
-    spec = load_robot(robot_file(args.robot))
+    spec = load_boards(robot_file(args.robot))
     secrets = read_secrets(args.secrets)
     if not 0.0 <= args.wait_link <= 600.0:
         raise UsageError(f"--wait-link {args.wait_link}: must lie in 0 .. 600 s")
     wait_s = APPEAR_S if args.interpreter else 0.0
     jobs = []
     for board_id, port in choose(args.boards, find_boards(), spec):
-        strut = board_id in spec.struts
-        board = spec.imu.board if strut else "nano_rp2040"
+        board = spec.imu.board if board_id in spec.struts else "nano_rp2040"
         settings = provision(spec, board_id, secrets)
-        jobs.append(Job(board_id, port, board, "strut" if strut else "valve", settings, wait_s, args.wait_link))
+        jobs.append(Job(board_id, port, board, app_of(spec, board_id), settings, wait_s, args.wait_link))
     if args.interpreter is not None:
         _write_interpreter(jobs, args.interpreter)
     results = flash_all(jobs, args.firmware, Console(stderr=True))
@@ -73,7 +74,19 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def choose(wanted: Sequence[str], found: Sequence[FoundBoard], spec: RobotSpec) -> list[tuple[str, str]]:
+def load_boards(path: Path) -> RobotSpec | MotorRobot:
+    """A robot of any kind whose boards can be flashed; UsageError for others."""
+    robot = load_any(path)
+    if isinstance(robot, RobotSpec):
+        return robot
+    boards = getattr(robot, "motor_boards", None)
+    if boards is None:
+        raise UsageError(f"{path}: robots of this kind have no boards to flash")
+    made: MotorRobot = boards(str(path))
+    return made
+
+
+def choose(wanted: Sequence[str], found: Sequence[FoundBoard], spec: RobotSpec | MotorRobot) -> list[tuple[str, str]]:
     """(board id, port) of every board that is to be flashed; UsageError where it is not plain which is meant."""
     chosen: list[tuple[str, str]] = []
     for word in wanted:

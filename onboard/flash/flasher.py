@@ -34,7 +34,7 @@ MISSED_S = 2.0  # far less than the watchdog has left after an interrupt
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What one board is to become. board: kind in the robot's file; app: strut or valve."""
+    """What one board is to become. board: kind in the robot's file; app: strut, motor or valve."""
 
     board_id: str
     port: str
@@ -104,7 +104,7 @@ class Flasher:
             self._on_step("starting")
             self._reset(RESET)
             version = self._started(image.version, done)
-            if self._job.link_s and self._job.app == "strut":
+            if self._job.link_s and self._job.app != "valve":
                 self._at_prompt = False
                 self._on_step("waiting for its link")
                 self._wait_for_link(version)
@@ -209,7 +209,7 @@ class Flasher:
             self._repl.open(COME_BACK_S)
 
     def _version(self) -> str:
-        """What the restarted board says: a strut on its console, an actuator board in its birth frame."""
+        """What the restarted board says: a networked board on its console, a valve board in its birth frame."""
         reader, data = FrameReader(), b""
         self._console = b""
         end_s, greet_s = self._clock.now_s() + READY_S, self._clock.now_s()
@@ -224,12 +224,12 @@ class Flasher:
                 if frame.kind == MessageType.BIRTH:
                     with suppress(WireError):
                         return decode_birth(frame.payload).firmware
-            if self._job.app == "strut" and self._clock.now_s() >= missed_s:
+            if self._job.app != "valve" and self._clock.now_s() >= missed_s:
                 # Native USB may come back after the first words. A soft reset says them again and keeps the connection.
                 missed_s = end_s
                 if self._repl.enter():
                     self._repl.write(FRIENDLY + END)
-            if self._job.app != "strut" and self._clock.now_s() >= greet_s:
+            if self._job.app == "valve" and self._clock.now_s() >= greet_s:
                 greet_s = self._clock.now_s() + GREET_S
                 self._repl.write(encode_frame(MessageType.HELLO, b""))
         raise LinkError(

@@ -16,7 +16,20 @@ from amqtt.plugins.base import BaseAuthPlugin, BaseTopicPlugin
 from onboard.link.passwords import HOST
 from onboard.link.topics import LEVEL
 
-HOST_WRITES = ("cmd", "cfg", "armed", "hello", "sync/req", "ota/offer", "ota/chunk", "ota/permit")
+HOST_WRITES = (
+    "cmd",
+    "arm",
+    "disarm",
+    "stop",
+    "motor/cfg",
+    "cfg",
+    "armed",
+    "hello",
+    "sync/req",
+    "ota/offer",
+    "ota/chunk",
+    "ota/permit",
+)
 
 
 def may(user: str | None, prefix: str, topic: str, *, publish: bool) -> bool:

@@ -62,6 +62,8 @@ class MotorRobot:
     link: Link
     motors: Motors
     law: MotorLaw
+    name: str = "robot"
+    actuators: None = None  # none on serial lines
 
     @property
     def count(self) -> int:
@@ -84,7 +86,7 @@ class MotorRobot:
         return round(self.law.max_speed_rad_s / self.rad_per_count)
 
 
-def motor_robot_of(file: str, motors: Motors, imu: Imu, link: Link, law: MotorLaw) -> MotorRobot:
+def motor_robot_of(file: str, name: str, motors: Motors, imu: Imu, link: Link, law: MotorLaw) -> MotorRobot:
     """A checked MotorRobot; ConfigError when boards and motors do not fit together."""
     ids = [board.id for board in motors.boards]
     if len(set(ids)) < len(ids):
@@ -92,7 +94,7 @@ def motor_robot_of(file: str, motors: Motors, imu: Imu, link: Link, law: MotorLa
     driven = sorted(motor for board in motors.boards for motor in board.motors)
     if driven != list(range(len(driven))):
         raise ConfigError(file, "motors.boards", f"every motor is driven once, numbered from 0; got {driven}")
-    robot = MotorRobot(file, ids, imu, link, motors, law)
+    robot = MotorRobot(file, ids, imu, link, motors, law, name)
     travel = (law.rest_max_u - law.rest_min_u) / robot.rest_u_per_count
     if travel > COUNTS_LIMIT:
         raise ConfigError(file, "motors.counts_per_turn", f"{travel:.0f} counts of travel: at most {COUNTS_LIMIT}")
