@@ -56,9 +56,15 @@ def _status(args: argparse.Namespace) -> int:
     if args.json:
         print(msgspec.json.encode(status).decode())
         return 0
+    for key, value in (status.get("lines") or _tower_lines(status)).items():
+        print(f"{key:<9} {value}")
+    return 0
+
+
+def _tower_lines(status: dict[str, Any]) -> dict[str, str]:
     estimate = status["estimate"] or {}
     tip = ", ".join(f"{value:.3f}" for value in estimate.get("tip_m", []))
-    rows = {
+    return {
         "state": status["state"] + (f" ({status['fault']})" if status["fault"] else ""),
         "tip [m]": f"{tip}  +-{estimate.get('tip_sigma_mm', 0):.0f} mm, age {estimate.get('age_ms', 0):.0f} ms"
         if tip
@@ -76,6 +82,3 @@ def _status(args: argparse.Namespace) -> int:
         "process": f"{status['process']['cpu_pct']:.0f} % of a core, {status['process']['rss_mb']:.0f} MB",
         "troubles": ", ".join(status["troubles"]) or "none",
     }
-    for key, value in rows.items():
-        print(f"{key:<9} {value}")
-    return 0

@@ -22,6 +22,7 @@ from onboard.safety.table import Event
 if TYPE_CHECKING:
     from onboard.navigation.parts import NavigationParts
 
+FARTHEST_U = 1e4
 PLAIN = {"arm": Event.ARM, "disarm": Event.DISARM, "stop": Event.STOP, "reset": Event.RESET}
 
 
@@ -65,8 +66,8 @@ class Console:
         """To `goal` [x, y] in u, or without one to the course's."""
         given = request.get("goal", self._parts.mission.goal.tolist())
         numbers = isinstance(given, list) and len(given) == 2 and all(isinstance(v, int | float) for v in given)
-        if not numbers or not all(math.isfinite(v) for v in given):
-            raise UsageError("go: goal is a list of two numbers, x and y in u")
+        if not numbers or not all(abs(v) <= FARTHEST_U for v in given):  # false for what is not a number, too
+            raise UsageError(f"go: goal is a list of two numbers, x and y in u, at most {FARTHEST_U:g}")
         planner = self._parts.planner
         if planner is None:
             raise SafetyError("go: there is no planner")
@@ -86,7 +87,11 @@ class Console:
         return {"line": f"model {path} from the next plan on"}
 
     def status(self) -> dict[str, Any]:
-        """Everything a person or a script asks first; lengths in u unless the key says otherwise."""
+        """Everything a person or a script asks first; lengths in u unless the key says otherwise. lines: the same for people."""
+        status = self._fields()
+        return status | {"lines": lines(status)}
+
+    def _fields(self) -> dict[str, Any]:
         parts, core, now_s = self._parts, self._parts.heart, self._clock.now_s()
         supervisor, planner, state = core.supervisor, self._parts.planner, core.state
         pose = None
@@ -158,3 +163,32 @@ class Console:
             self._cpu_s, self._at_s = cpu_s, now_s
         memory_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0
         return {"pid": os.getpid(), "cpu_pct": round(self._cpu_pct, 1), "rss_mb": round(memory_mb, 1)}
+
+
+def lines(status: dict[str, Any]) -> dict[str, str]:
+    """A status as rows for a terminal."""
+    pose, planner, goal = status["pose"], status["planner"], status["goal"]
+    rows = {"state": status["state"] + (f" ({status['fault']})" if status["fault"] else "")}
+    rows["robot"] = "not seen yet"
+    if pose is not None:
+        x, y, z = pose["centre_u"]
+        rows["robot"] = f"({x:.2f}, {y:.2f}, {z:.2f}) u, axis {pose['axis_deg']:.0f} deg, seen {pose['age_ms']:.0f} ms ago"
+    rows["goal"] = "none"
+    if goal is not None:
+        away = "arrived" if status["arrived"] else f"{status['distance_u'] or 0.0:.2f} u away"
+        rows["goal"] = f"({goal[0]:g}, {goal[1]:g}) u, {away}"
+    if planner is not None:
+        counts = "{plans} plans, {gaits} gaits, {late} late, {restarts} restarts, last took {plan_ms:.0f} ms".format(**planner)
+        rows["planner"] = f"{planner['controller']}, {counts}" + (f"; {planner['problem']}" if planner["problem"] else "")
+    boards = status["boards"].items()
+    rows["boards"] = ", ".join(f"{name} {_condition(board)}" for name, board in boards) or "none"
+    rows["loops"] = ", ".join(
+        f"{loop['name']} {loop['rate_hz']:g} Hz late p99 {loop['late_p99_us'] / 1000:.2f} ms" for loop in status["loops"]
+    )
+    rows["process"] = "{cpu_pct:.0f} % of a core, {rss_mb:.0f} MB".format(**status["process"])
+    rows["troubles"] = ", ".join(status["troubles"]) or "none"
+    return rows
+
+
+def _condition(board: dict[str, Any]) -> str:
+    return "armed" if board["armed"] else "latched" if board["latched"] else "disarmed"

@@ -84,6 +84,8 @@ class PlannerClient:
     def poll(self) -> Decision | None:
         """A decision that has come in since the last call and still counts; restarts the process when it is gone."""
         self._watch()
+        if self._process is None:  # between two tries; its memory is gone with it
+            return None
         raw = self._replies.read()
         if raw is None:
             return None

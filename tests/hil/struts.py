@@ -38,6 +38,7 @@ def drive(one: SimulatedStruts, **goal: Any) -> None:
     one.ask("go", **goal)
     plans = one.status()["planner"]["plans"]
     wait_for(lambda: one.status()["planner"]["plans"] > plans, 10.0, "the first plan")
+    wait_for(lambda: one.status()["state"] == "active", 10.0, "no trouble")
 
 
 def centre(one: SimulatedStruts) -> Any:
