@@ -63,6 +63,12 @@ class ModelError(PrestressError):
     exit_code = 2
 
 
+class CalibrationError(PrestressError):
+    """A calibration cannot be made from these data, or does not belong to this robot."""
+
+    exit_code = 2
+
+
 class SafetyError(PrestressError):
     """A request was refused by the supervisor; nothing has moved."""
 

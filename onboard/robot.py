@@ -145,6 +145,7 @@ class RobotSpec(Section, frozen=True):
     physics_hash: str
     actuators: Valves | None = None
     controller: Any = None
+    calibration: Any = None  # onboard.calibration.file.Calibration, where one was given
 
     @property
     def name(self) -> str:

@@ -50,6 +50,7 @@ VERBS: dict[str, str] = {
 SUBJECTS: dict[str, str] = {
     "evaluate.manipulator": "disc pose estimators against a simulator of errors (table of methods, motions and tilts)",
     "evaluate.posture": "posture estimation and control on the plant; --hil: through firmware, broker and daemon",
+    "evaluate.calibration": "what calibrating a tower from held poses gains, simulated",
     "evaluate.vine": "vine simulator: accuracy, gradients, fits",
     "evaluate.worm": "worm planners on seeded tasks",
     "evaluate.worm-execution": "the suction worm's plans carried out on its plant",
@@ -84,6 +85,7 @@ SUBJECTS: dict[str, str] = {
 BUILT_IN: dict[str, str] = {
     "config": "onboard.cli.config:add",
     "doctor": "onboard.cli.doctor:add",
+    "calibrate": "onboard.cli.calibrate:add",
     "run": "onboard.cli.run:add",
     "arm": "onboard.cli.console:add_arm",
     "disarm": "onboard.cli.console:add_disarm",

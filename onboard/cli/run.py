@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from onboard.calibration.file import encode, with_calibration
 from onboard.cli.catalog import Run
 from onboard.clock import WallClock
 from onboard.errors import ConfigError, MissingExtraError, UsageError
@@ -50,6 +51,7 @@ def add(parser: argparse.ArgumentParser) -> Run:
     parser.add_argument("--duration", type=float, metavar="S", help="end after this many seconds")
     parser.add_argument("--record", type=Path, metavar="FILE", help="record from the start (.mcap)")
     parser.add_argument("--postures", type=Path, metavar="FOLDER", help="where taught postures are kept")
+    parser.add_argument("--calibration", type=Path, metavar="FILE", help="what prestress calibrate found; needs --hardware")
     parser.add_argument("--no-realtime", action="store_true", help="do not ask for realtime priority")
     parser.add_argument("--seed", type=int, default=0, help="simulation only: what errors and poses are drawn from")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="simulation only: where recording and pictures go")
@@ -84,7 +86,8 @@ def _refuse_options_that_do_nothing(args: argparse.Namespace) -> None:
         idle = {"--out": args.out, "--seed": args.seed, "--board": args.board}
         hint = "belongs to a simulated run"
     else:
-        idle = {word: getattr(args, word[2:]) for word in ("--lan", "--passwords", "--port", "--record", "--postures", "--fed")}
+        words = ("--lan", "--passwords", "--port", "--record", "--postures", "--fed", "--calibration")
+        idle = {word: getattr(args, word[2:]) for word in words}
         hint = "needs --hardware; a simulated run keeps recording and postures in its own folder (--out)"
     for word, given in idle.items():
         if given:
@@ -94,6 +97,8 @@ def _refuse_options_that_do_nothing(args: argparse.Namespace) -> None:
 def _hardware(args: argparse.Namespace, path: Path, spec: RobotSpec) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     refuse_a_second(socket_path(spec.name))
+    if args.calibration is not None:
+        spec = with_calibration(spec, args.calibration)
     ports = serial_ports(spec, args.port)
     url = args.broker or os.environ.get(BROKER_VARIABLE)
     if url:
@@ -106,7 +111,8 @@ def _hardware(args: argparse.Namespace, path: Path, spec: RobotSpec) -> int:
 def _daemon(args: argparse.Namespace, path: Path, spec: RobotSpec, broker: Endpoint, ports: dict[str, str]) -> int:
     clock = WallClock()
     parts = TowerParts(spec, TowerOptions(broker, ports, args.postures, tuple(args.fed)), clock)
-    options = Options(path, args.record, not args.no_realtime, args.duration)
+    calibration = encode(spec.calibration).decode() if spec.calibration is not None else None
+    options = Options(path, args.record, not args.no_realtime, args.duration, calibration)
     daemon = Daemon(options, parts, clock)
     status = asyncio.run(daemon.run())
     if args.json:

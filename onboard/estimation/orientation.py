@@ -78,8 +78,12 @@ class VqfOrientation:
         # Third row of the sensor-to-strut matrix: the strut's own axis in sensor axes.
         size = w * w + x * x + y * y + z * z
         axis = (2 * (x * z - w * y) / size, 2 * (y * z + w * x) / size, 1 - 2 * (x * x + y * y) / size)
+        axes, self._bias = [axis] * n, np.zeros((n, 6))
+        if spec.calibration is not None:
+            axes = [(row[0], row[1], row[2]) for row in spec.calibration.axes(spec.struts).tolist()]
+            self._bias = spec.calibration.bias(spec.struts)
         rest = DiscGeometry.of(spec.structure).rest_direction
-        self._filters = [StrutFilter(settings, axis, math.atan2(d[1], d[0])) for d in rest]
+        self._filters = [StrutFilter(settings, one, math.atan2(d[1], d[0])) for one, d in zip(axes, rest, strict=True)]
         self._rest_z = [float(d[2]) for d in rest]
         self._align_s, self._aligned_s = settings.align_s, math.inf
         self._detector = FrozenDetector(n, spec.structure.struts_per_module, imu.rate_hz, self._count)
@@ -137,7 +141,8 @@ class VqfOrientation:
                 # A frozen gyroscope would turn the filter for ever: wait for life, then level anew.
                 unit.t_s = t_s
             else:
-                unit.add(t_s, acceleration, rate, verdict == SATURATED)
+                bias = self._bias[strut]
+                unit.add(t_s, acceleration - bias[:3], rate - bias[3:], verdict == SATURATED)
 
     def align_at_rest(self, t_s: float) -> bool:
         """Bring headings back to the rest pose if every strut that is heard lies as it does there, and still; True if so.

@@ -38,6 +38,7 @@ class Options:
     record: Path | None = None
     realtime: bool = True
     duration_s: float | None = None
+    calibration: str | None = None  # the file's text, kept for recordings
 
 
 class Daemon:
@@ -181,6 +182,8 @@ class Daemon:
             "epoch_start": str(self._epoch_start),
             "start_wall_ns": str(self.clock.wall_ns()),
         }
+        if self.options.calibration is not None:
+            metadata["calibration"] = self.options.calibration
         return McapRecorder(path, self.clock, metadata, lambda line: log.error("%s", line))
 
     async def _shut_down(self, background: list[asyncio.Task[None]]) -> None:

@@ -8,6 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
+from onboard.calibration.file import decode
 from onboard.errors import RecordingError, SafetyError
 from onboard.messages import BoardReport, Setpoints
 from onboard.robot import RobotSpec, build_spec
@@ -83,7 +86,12 @@ def recorded_spec(recording: Recording) -> RobotSpec:
         raw = tomllib.loads(text)
     except ValueError as error:
         raise RecordingError(f"{recording.path}: the robot's file in it is damaged: {error}") from error
-    return build_spec(f"{recording.path} (robot's file)", raw)
+    spec = build_spec(f"{recording.path} (robot's file)", raw)
+    calibration = recording.metadata.get("calibration")
+    if calibration is None:
+        return spec
+    found = decode(f"{recording.path} (calibration)", calibration.encode(), spec)
+    return msgspec.structs.replace(spec, calibration=found)
 
 
 def replay(
