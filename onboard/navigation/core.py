@@ -145,7 +145,7 @@ class NavigationCore:
         transition = self.supervisor.request(self._judged_s, event)
         if event is Event.GO:
             self.goal, self.arrived = goal, False
-            self.driver.stop()
+            self.driver.pending = None  # what is being played goes on until the first plan to the new goal
             self.driver.next_s = self._played_s = t_s
         self._follow(transition)
         return transition
