@@ -56,9 +56,7 @@ class MotorPlantFeed:
 
     def __init__(self, robot: MotorRobot, folder: Path) -> None:
         self._robot, self._boards = robot, robot.motors.boards
-        self._files = [
-            MotorRegisterFile(folder / board.id / "sim" / "registers.bin", robot.imu.sensor) for board in self._boards
-        ]
+        self._files = [MotorRegisterFile(folder / board.id / "sim" / "registers.bin", robot.imu.sensor) for board in self._boards]
         n, law = robot.count, robot.law
         self.rest_u: Floats = np.full(n, law.rest_start_u)
         self.speed_rad_s: Floats = np.zeros(n)

@@ -13,6 +13,8 @@ import pytest
 from onboard.link.motor_spec import FULL_SCALE
 from onboard.link.wire import encode_command
 from onboard.link.wire_types import BoardFault, LatchCause, Refusal, TelemetryFrame
+from sim.boards.jail import BoardConfig
+from sim.boards.registers import MotorRegisterFile
 from tests.firmware.board_script import run_script
 from tests.firmware.conftest import Broker
 from tests.firmware.motor_support import Rig, rig
@@ -262,3 +264,31 @@ def test_the_regulator_on_the_boards_interpreter(tmp_path: Path) -> None:
     assert 40 <= said["stall_ticks"] <= 42
     for text, word in zip(said["wrong"], ("boot_id", "travel", "stall_ms", "extra", "current_ma", "safe"), strict=True):
         assert word in text
+
+
+CRASH = """
+import application
+import motor.app as app
+
+async def main(identity, board):
+    rod = app.MotorBoard(identity, board)
+    rod.bridges[0].drive(0.5)
+    rod.bridges[1].drive(-0.5)
+    print("drives")
+    raise RuntimeError("boom")
+
+app.main = main
+try:
+    application.start()
+except RuntimeError:
+    print("ended")
+"""
+
+
+def test_an_application_that_crashes_leaves_its_motors_braked(tmp_path: Path) -> None:
+    said = run_script(tmp_path, CRASH, config=BoardConfig("rod0", app="motor"))
+    assert "drives" in said
+    assert "ended" in said
+    with MotorRegisterFile(tmp_path / "jail" / "sim" / "registers.bin", "lsm6dsox") as file:
+        assert file.bridge_writes() >= 4  # both ways, and back
+        assert file.bridges() == ([0.0, 0.0], [True, True])
