@@ -131,6 +131,8 @@ def fit(
         raise VineError("fit: no trials, or no starts")
     training, held = split(trials)
     free = USUAL[robot.law] if free is None else free
+    if not free and robot.law != "network":
+        raise VineError("fit: no unknowns")
     rng = np.random.default_rng(seed)
     tries: list[tuple[float, Array, Robot]] = []
     evaluations = 0

@@ -38,6 +38,8 @@ USUAL = {
     "network": ("growth", "damping"),
 }
 MM2 = 1e6
+MOST_HALVES, MOST_FRAMES = 60.0, 20_000  # half links a trial may start with, frames it may last
+INSIDE_M = 3e-3  # noise and a leaning tube may seem to overlap a wall by so much at the first frame
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,27 @@ class Problem:
             raise VineError("fit: growth rate and scale cannot both be found from pixels; fix one of them")
         if "scale" in self.free and any(t.walls for t in self.trials):
             raise VineError("fit: walls need a known scale")
+        if len(set(self.free)) < len(self.free):
+            raise VineError(f"fit: an unknown is named twice in {', '.join(self.free)}")
+        low, high = 1e-9, 0.9 * self.robot.half_length_m / self.dt_s
+        if not low <= self.growth_m_s <= high:
+            raise VineError(
+                f"fit: growth rate {self.growth_m_s:g} m/s must lie in {low:g} .. {high:g}, under half a link a frame"
+            )
         self.scenes = [Scene(t.name, t.walls) for t in self.trials]
+        self._check_starts()
+
+    def _check_starts(self) -> None:
+        """Refuses trials too long for the links or the time, and those that start inside a wall."""
+        for trial in self.trials:
+            if self.frames(10**9) > MOST_FRAMES:
+                raise VineError(f"fit: trial {trial.name} lasts over {MOST_FRAMES * self.dt_s:.0f} s (milliseconds?)")
+            if trial.scale_known and trial.length_m() > MOST_HALVES * self.robot.half_length_m:
+                raise VineError(f"fit: trial {trial.name} starts longer than {MOST_HALVES / 2:.0f} links: take longer ones")
+            if trial.walls:
+                length = np.array([max(trial.length_m(), 2.02 * self.robot.half_length_m)])
+                sim = Simulator(self.robot, [Scene(trial.name, trial.walls)])
+                sim.check_free(self.straight(self.robot, trial.base_at(trial.times_s[:1]), length, 40), INSIDE_M)
 
     def frames(self, horizon: int) -> int:
         """Simulated frames for a horizon, no more than the data last."""
@@ -128,7 +150,7 @@ class Problem:
         if self.robot.law == "network":
             out += [(-50.0, 50.0)] * len(self.robot.network)
         for _ in self.trials:
-            out += [(2.02, 60.0)] + [(-0.5, 0.5)] * self.fit_heading + [(-20.0, 20.0)] * self.fit_time
+            out += [(2.02, MOST_HALVES)] + [(-0.5, 0.5)] * self.fit_heading + [(-20.0, 20.0)] * self.fit_time
         return out
 
     def unpack(self, packed: Array) -> Unknowns:

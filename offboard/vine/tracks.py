@@ -14,17 +14,18 @@ import math
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from offboard.vine.shape import Target
+from offboard.vine.table import lengths, read_table
 from onboard.errors import ConfigError
-from sim.vine import Obstacle, UnitsWarning, wall
+from sim.vine import Obstacle, UnitsWarning, VineError, wall
+from sim.vine.robot import finite
 
 Array = NDArray[np.float64]
-UNITS_M = {"m": 1.0, "mm": 1e-3, "cm": 1e-2}
+LONGEST_S = 600.0  # a growth tracked for longer was probably timed in milliseconds
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,13 @@ class Trial:
     base: Array
     walls: tuple[Obstacle, ...] = ()
     scale_known: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("times_s", "base_times_s", "base"):
+            finite(f"trial {self.name}: {name}", getattr(self, name))
+        finite(f"trial {self.name}: points", self.target.points)
+        if len(self.times_s) != len(self.target.counts) or np.any(np.diff(self.times_s) <= 0) or np.any(self.target.counts < 2):
+            raise VineError(f"trial {self.name}: frames in order of time, each with two points or more")
 
     def base_at(self, times_s: Array) -> Array:
         """Base poses (T, 3) at some times."""
@@ -61,67 +69,14 @@ def pad(frames: list[Array]) -> Target:
     return Target(points, counts)
 
 
-def _table(path: Path) -> dict[str, Array]:
-    """Columns of a CSV or npz file as float arrays; ConfigError names file, column and row."""
-    if not path.exists():
-        raise ConfigError(str(path), "", "no such file")
-    if path.suffix == ".npz":
-        with np.load(path, allow_pickle=False) as data:
-            columns = {name: np.asarray(data[name], float).ravel() for name in data.files}
-    else:
-        with path.open(newline="", encoding="utf-8") as handle:
-            rows = [row for row in csv.reader(handle) if row]
-        if len(rows) < 2:
-            raise ConfigError(str(path), "", "needs a header and at least one row")
-        header = [name.strip() for name in rows[0]]
-        for number, row in enumerate(rows[1:], 2):
-            if len(row) != len(header):
-                raise ConfigError(str(path), f"line {number}", f"{len(row)} values for {len(header)} columns")
-        try:
-            values = np.array(rows[1:], dtype=float)
-        except ValueError as error:
-            raise ConfigError(str(path), "", f"not a number: {error}") from error
-        columns = {name: values[:, k] for k, name in enumerate(header)}
-    for name, column in columns.items():
-        bad = np.flatnonzero(~np.isfinite(column))
-        if len(bad):
-            raise ConfigError(str(path), name, f"not a finite number in row {int(bad[0]) + 1} of the data")
-        if len(column) != len(next(iter(columns.values()))):
-            raise ConfigError(str(path), name, "columns of different length")
-    return columns
-
-
-def _length(columns: dict[str, Array], name: str, path: Path, scale: float | None) -> tuple[Array, bool]:
-    """A length column in metres whatever its unit, and whether its scale is known."""
-    for unit, factor in UNITS_M.items():
-        if f"{name}_{unit}" in columns:
-            return columns[f"{name}_{unit}"] * factor, True
-    if f"{name}_px" in columns:
-        return columns[f"{name}_px"] * (scale if scale is not None else 1.0), scale is not None
-    raise ConfigError(str(path), name, f"no column {name}_m, {name}_mm, {name}_cm or {name}_px")
-
-
 def load(path: Path, scale_m_per_px: float | None = None) -> list[Trial]:
     """All trials of a data file, in order of their numbers; ConfigError says what is wrong and where."""
-    columns = _table(path)
-    for name in ("trial", "time_s"):
-        if name not in columns:
-            raise ConfigError(str(path), name, "missing column")
     if scale_m_per_px is not None and not (math.isfinite(scale_m_per_px) and scale_m_per_px > 0):
         raise ConfigError(str(path), "scale_m_per_px", f"{scale_m_per_px} must be positive")
-    x, known = _length(columns, "x", path, scale_m_per_px)
-    y, _ = _length(columns, "y", path, scale_m_per_px)
-    walls: list[Obstacle] = []
-    side = path.with_suffix(".walls.csv")
-    if side.exists():
-        table = _table(side)
-        ends = [_length(table, name, side, scale_m_per_px)[0] for name in ("x1", "y1", "x2", "y2")]
-        walls = [wall((a, b), (c, d)) for a, b, c, d in zip(*ends, strict=True)]
-    bases: dict[str, Any] = {}
-    side = path.with_suffix(".base.csv")
-    if side.exists():
-        bases = _table(side)
-        bases["x"], bases["y"] = (_length(bases, name, side, scale_m_per_px)[0] for name in ("x", "y"))
+    columns = read_table(path, ("trial", "time_s"))
+    (x, y), known = lengths(columns, ("x", "y"), path, scale_m_per_px)
+    walls = _walls(path.with_suffix(".walls.csv"), scale_m_per_px, known)
+    bases = _bases(path.with_suffix(".base.csv"), scale_m_per_px, known)
     trials = []
     for number in np.unique(columns["trial"]):
         mine = columns["trial"] == number
@@ -134,21 +89,75 @@ def load(path: Path, scale_m_per_px: float | None = None) -> list[Trial]:
             raise ConfigError(str(path), f"trial {number:g}", "fewer than three frames with two points or more")
         frames = [f for f, good in zip(frames, enough, strict=True) if good]
         times = times[enough]
-        if bases:
-            own = bases["trial"] == number
-            order = np.argsort(bases["time_s"][own])
-            base_times = bases["time_s"][own][order]
-            base = np.stack([bases[name][own][order] for name in ("x", "y", "heading_rad")], axis=1)
-        else:
+        if all(np.ptp(f, axis=0).max() == 0.0 for f in frames):
+            raise ConfigError(str(path), f"trial {number:g}", "has no length: all points of every frame lie in one place")
+        if bases is None:
             first = frames[0]
             heading = math.atan2(*(first[-1] - first[0])[::-1])
             base_times, base = times[:1], np.array([[*first[0], heading]])
-        trial = Trial(f"{number:g}", times, pad(frames), base_times, base, tuple(walls), known)
-        if known and not 1e-2 < trial.length_m(len(times) - 1) < 20.0:
-            length = trial.length_m(len(times) - 1)
-            warnings.warn(f"trial {number:g} is {length:g} m long at its end (units?)", UnitsWarning, stacklevel=2)
+        elif number in bases:
+            base_times, base = bases[number]
+        else:
+            raise ConfigError(str(path.with_suffix(".base.csv")), f"trial {number:g}", "has no rows")
+        trial = Trial(f"{number:g}", times, pad(frames), base_times, base, walls, known)
+        _doubt(trial)
         trials.append(trial)
     return trials
+
+
+def _walls(path: Path, scale: float | None, known: bool) -> tuple[Obstacle, ...]:
+    """Wall segments beside the data, none without a file."""
+    if not path.exists():
+        return ()
+    ends, theirs = lengths(read_table(path), ("x1", "y1", "x2", "y2"), path, scale)
+    if theirs != known:
+        raise ConfigError(str(path), "x1, y1, x2, y2", "pixels and metres mixed with the tracked points: give the scale")
+    made = []
+    for row, (a, b, c, d) in enumerate(zip(*ends, strict=True), 1):
+        try:
+            made.append(wall((a, b), (c, d)))
+        except VineError as error:
+            raise ConfigError(str(path), f"row {row} of the data", str(error)) from error
+    return tuple(made)
+
+
+def _bases(path: Path, scale: float | None, known: bool) -> dict[float, tuple[Array, Array]] | None:
+    """Base poses over time by trial; None without a file."""
+    if not path.exists():
+        return None
+    columns = read_table(path, ("trial", "time_s", "heading_rad"))
+    (x, y), theirs = lengths(columns, ("x", "y"), path, scale)
+    if theirs != known:
+        raise ConfigError(str(path), "x, y", "pixels and metres mixed with the tracked points: give the scale")
+    poses, made = np.stack([x, y, columns["heading_rad"]], axis=1), {}
+    for number in np.unique(columns["trial"]):
+        own = np.flatnonzero(columns["trial"] == number)
+        own = own[np.argsort(columns["time_s"][own], kind="stable")]
+        made[float(number)] = (columns["time_s"][own], poses[own])
+    return made
+
+
+def _doubt(trial: Trial) -> None:
+    """Warns of what is possible but looks like another unit."""
+    end = trial.length_m(len(trial.times_s) - 1)
+    span = trial.times_s[-1] - trial.times_s[0]
+    doubts = []
+    if trial.scale_known and not 1e-2 < end < 20.0:
+        doubts.append(f"is {end:g} m long at its end (units?)")
+    if span > LONGEST_S:
+        doubts.append(f"lasts {span:g} s (milliseconds?)")
+    if len(trial.base_times_s) > 1 and not (
+        trial.base_times_s[0] < trial.times_s[-1] and trial.times_s[0] < trial.base_times_s[-1]
+    ):
+        doubts.append("has a base whose times lie apart from its own (units?)")
+    if np.abs(trial.base[:, 2]).max() > 20.0:
+        doubts.append(f"has a base that turns to {np.abs(trial.base[:, 2]).max():g} rad (degrees?)")
+    if trial.scale_known and trial.walls:
+        far = min(float(np.abs(w.corners - trial.base[0, :2]).max()) for w in trial.walls)
+        if far > 20.0:
+            doubts.append(f"has its nearest wall {far:g} m away (units?)")
+    for doubt in doubts:
+        warnings.warn(f"trial {trial.name} {doubt}", UnitsWarning, stacklevel=3)
 
 
 def save(path: Path, trials: list[Trial]) -> None:

@@ -85,7 +85,23 @@ class Robot:
         if len(self.network) != 3 * laws.NETWORK_UNITS:
             raise VineError(f"network: {3 * laws.NETWORK_UNITS} weights (input, bias, output), got {len(self.network)}")
         check_pressure(self.law, np.array([self.pressure_pa]))
+        if self.law == "wrinkling":
+            self.check_domain(np.array([self.pressure_pa]))
         self._warn_units()
+
+    def check_domain(self, pressure_pa: NDArray[np.float64]) -> None:
+        """Refuses pressures (any shape) at which the wrinkling law has no onset: it must lie past 2 asin of the strain."""
+        span = np.array([pressure_pa.min(), pressure_pa.max()])
+        strain = self.strain_scale * np.polyval(self.strain, (span - laws.STRAIN_CENTRE_PA) / laws.STRAIN_SPREAD_PA)
+        onset = self.strain_scale * np.polyval(self.onset, (span - laws.ONSET_CENTRE_PA) / laws.ONSET_SPREAD_PA)
+        good = (strain > 0.0) & (strain < 1.0) & (onset < math.pi)
+        good &= onset > 2.0 * np.arcsin(np.clip(strain, 0.0, 1.0))
+        if not good.all():
+            k = int(np.argmin(good))
+            raise VineError(
+                f"strain_scale: {self.strain_scale:g} at {span[k]:g} Pa gives strain {strain[k]:.3g}, onset {onset[k]:.3g} rad: "
+                "outside the wrinkling model's domain (onset between 2 asin(strain) and pi)"
+            )
 
     def _warn_units(self) -> None:
         doubts = []
@@ -93,6 +109,10 @@ class Robot:
             doubts.append("a link longer or wider than half a metre (millimetres?)")
         if self.pressure_pa < 100.0:
             doubts.append("a pressure under 100 Pa (kilopascals?)")
+        if self.pressure_pa > 1e6:
+            doubts.append("a pressure over 1 MPa (the value in pascals?)")
+        if self.stiffness_nm > 1e3:
+            doubts.append("a joint stiffer than 1000 N m/rad (newton millimetres?)")
         if self.mass_kg > 5.0:
             doubts.append("a link heavier than 5 kg (grams?)")
         if self.top_rate_m_s > 10.0:

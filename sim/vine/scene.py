@@ -63,7 +63,7 @@ def wall(start: Any, end: Any, thickness_m: float = 0.0) -> Obstacle:
     """A straight wall; a thin one is kept from being crossed by the vine's own radius."""
     points = finite("wall", [start, end])
     if np.hypot(*(points[1] - points[0])) < 1e-6:
-        raise VineError(f"wall: {tuple(start)} to {tuple(end)} has no length")
+        raise VineError(f"wall: {points[0].tolist()} to {points[1].tolist()} has no length")
     return Obstacle(points, _rounding(0.5 * thickness_m))
 
 

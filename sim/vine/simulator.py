@@ -112,6 +112,9 @@ class Simulator:
                 f"controls: growth of {array[..., 0].max():g} m/s is over half a link a frame (millimetres a second?)"
             )
         check_pressure(self.robots[0].law, array[..., 1])
+        if self.robots[0].law == "wrinkling" and array.size:
+            for b, robot in enumerate(self.robots):
+                robot.check_domain(array[:, b, 1])
         return array
 
     def rollout(

@@ -13,6 +13,9 @@ from sim.vine.robot import VineError
 Array = NDArray[np.float64]
 
 
+MOST_LINKS = 10_000
+
+
 @dataclass(frozen=True)
 class Options:
     """How a batch is simulated. `reference()` gives the paper's hard formulation for parity."""
@@ -31,8 +34,8 @@ class Options:
     interior_point_only: bool = False
 
     def __post_init__(self) -> None:
-        if self.links < 2:
-            raise VineError(f"links: {self.links}; a vine needs at least two")
+        if not 2 <= self.links <= MOST_LINKS:
+            raise VineError(f"links: {self.links}; a vine needs at least two, and {MOST_LINKS} are the most that is laid out")
         if self.max_substeps not in (1, 2, 4, 8, 16, 32):
             raise VineError(f"max_substeps: {self.max_substeps} is none of 1, 2, 4, 8, 16, 32")
         for name in ("dt_s", "joint_tolerance_m", "penetration_tolerance_m", "contact_stiffness_n_m", "margin_m"):

@@ -148,3 +148,30 @@ def test_unknown_parameters_cannot_be_fitted() -> None:
     trial = synthetic_trial(Robot(), 0.1, 0, 12)
     with pytest.raises(VineError, match="colour"):
         Problem(Robot(), [trial], ("colour",), 0.1)
+
+
+def test_tracks_that_contradict_themselves_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "tracks.csv"
+    good = "\n".join(f"0,{0.1 * f},{x},0" for f in range(4) for x in (0, 25, 50))
+    path.write_text("trial,time_s,x_mm,y_px\n" + good)
+    with pytest.raises(ConfigError, match="one unit"):
+        load(path)
+    path.write_text("trial,time_s,x_mm,y_mm\n" + "\n".join(f"0,{0.1 * f},0,0" for f in range(4) for _ in range(3)))
+    with pytest.raises(ConfigError, match="no length"):
+        load(path)
+    path.write_text("trial,time_s,x_mm,y_mm\n" + good)
+    base, walls = tmp_path / "tracks.base.csv", tmp_path / "tracks.walls.csv"
+    base.write_text("trial,time_s,x_mm,y_mm,heading_rad\n1,0,0,0,0\n")
+    with pytest.raises(ConfigError, match="has no rows"):
+        load(path)
+    base.unlink()
+    walls.write_text("x1_mm,y1_mm,x2_mm,y2_mm\n20,-50,20,50\n")
+    with pytest.raises(VineError, match="inside an obstacle"):
+        Problem(Robot(), load(path), ("growth",), 0.15)
+    with pytest.raises(VineError, match="growth rate"):
+        Problem(Robot(), [], ("growth",), float("nan"))
+
+
+def test_a_wrinkling_strain_outside_the_laws_domain_is_refused() -> None:
+    with pytest.raises(VineError, match="domain"):
+        Robot(law="wrinkling", strain_scale=50.0)
