@@ -38,8 +38,7 @@ USUAL = {
     "network": ("growth", "damping"),
 }
 MM2 = 1e6
-MOST_HALVES, MOST_FRAMES = 60.0, 20_000  # half links a trial may start with, frames it may last
-INSIDE_M = 3e-3  # noise and a leaning tube may seem to overlap a wall by so much at the first frame
+MOST_HALVES, MOST_FRAMES, INSIDE_M = 60.0, 20_000, 3e-3  # half links at the start, frames, seeming overlap with a wall then
 
 
 @dataclass(frozen=True)
