@@ -20,7 +20,18 @@ from onboard.telemetry.recorded import check
 from onboard.telemetry.schemas import decode
 
 MAX_RECORD_BYTES = 64 * 1024 * 1024
-_BROKEN = (McapError, struct.error, zlib.error, zstandard.ZstdError, RuntimeError, ValueError, EOFError, OverflowError)
+# MemoryError: a spoiled length asks for more than there is.
+_BROKEN = (
+    McapError,
+    struct.error,
+    zlib.error,
+    zstandard.ZstdError,
+    RuntimeError,
+    ValueError,
+    EOFError,
+    OverflowError,
+    MemoryError,
+)
 
 
 @dataclass(slots=True)
