@@ -40,7 +40,7 @@ def test_a_kind_that_is_no_name_is_refused(tmp_path: Path, kind: str) -> None:
 def test_commands_for_strut_towers_refuse_other_kinds() -> None:
     with pytest.raises(ConfigError, match=r"three_bar\.toml: robot\.kind: is 'three_bar': this command takes"):
         load_robot(root() / "robots" / "three_bar.toml")
-    assert main(["run", "three_bar", "--duration", "1"]) == 2
+    assert main(["run", str(root() / "robots" / "vine.toml"), "--duration", "1"]) == 2
 
 
 def test_a_wrong_value_in_another_kind_of_robot_names_file_and_key(tmp_path: Path) -> None:
