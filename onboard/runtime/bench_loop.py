@@ -20,6 +20,8 @@ from onboard.runtime.realtime import WAKE_EARLY_S, enter_batch, enter_realtime, 
 
 RATES_HZ = (80, 200)
 WARM_UP_S = 0.5
+LOADS = ("idle", "loaded")
+STATISTICS = ("p50_us", "p99_us", "max_us")
 TARGET_P99_MS = {"realtime": 0.2, "normal": 6.0}
 Cell = dict[str, float]
 
@@ -34,7 +36,7 @@ def bench_loop(parser: argparse.ArgumentParser) -> Callable[[argparse.Namespace]
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure all cells; prints a table, or JSON."""
+    """Measure all cells; prints a table, or JSON. Cells that cannot be measured for want of permission are null."""
     seconds = 4.0 if args.quick else float(args.seconds)
     if not 0.5 <= seconds <= 3600.0:
         raise UsageError(f"--seconds is {seconds}: must lie in 0.5 .. 3600")
@@ -47,19 +49,25 @@ def run(args: argparse.Namespace) -> int:
     else:
         reasons = granted.lines
         leave_realtime()
+        result["realtime"] = not_measured()
     result["normal"] = _measure(seconds, args.seed)
     if reasons:
         result["realtime_absent"] = "; ".join(reasons)
     if args.json:
-        print(json.dumps(result | {"seconds": seconds, "cores": os.cpu_count()}))
+        print(json.dumps(result | {"seed": args.seed, "seconds": seconds, "cores": os.cpu_count()}))
     else:
         _show(result)
     return 0
 
 
+def not_measured() -> dict[str, dict[str, dict[str, None]]]:
+    """The cells of a kind of priority that is not permitted here: the same keys, and null for every number."""
+    return {load: {str(rate): dict.fromkeys(STATISTICS) for rate in RATES_HZ} for load in LOADS}
+
+
 def _measure(seconds: float, seed: int, wake_early_s: float = 0.0) -> dict[str, dict[str, Cell]]:
     cells: dict[str, dict[str, Cell]] = {}
-    for load in ("idle", "loaded"):
+    for load in LOADS:
         with _planner(load == "loaded", seed):
             cells[load] = {str(rate): asyncio.run(lateness(float(rate), seconds, wake_early_s)) for rate in RATES_HZ}
     return cells
@@ -124,10 +132,11 @@ def plan_for_ever(seed: int, ready: Event) -> None:
 def _show(result: dict[str, object]) -> None:
     print("lateness [microseconds]        rate       p50       p99       max")
     for kind in ("realtime", "normal"):
-        cells = result.get(kind)
-        if not isinstance(cells, dict):
-            print(f"{kind}: not measured: {result.get('realtime_absent', '')}")
+        cells = result[kind]
+        if kind == "realtime" and "realtime_absent" in result:
+            print(f"{kind}: not measured: {result['realtime_absent']}")
             continue
+        assert isinstance(cells, dict)  # `run` fills both
         for load, rates in cells.items():
             for rate, cell in rates.items():
                 late = "" if cell["p99_us"] <= 1000.0 * TARGET_P99_MS[kind] else f"  above {TARGET_P99_MS[kind]} ms"

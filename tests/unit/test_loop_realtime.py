@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from onboard.runtime import bench_loop
+from onboard.runtime.realtime import Realtime
 
 ASK = (
     "import json, os, sys\n"
@@ -53,16 +54,36 @@ def test_without_permission_it_says_how_to_get_it_and_goes_on():
     assert "LimitRTPRIO" in text and "LimitMEMLOCK" in text
 
 
-def test_the_benchmark_prints_every_cell_of_its_contract_on_the_last_line(capsys):
+CELLS = [(load, rate) for load in ("idle", "loaded") for rate in ("80", "200")]
+
+
+def benchmark(capsys, *words: str) -> dict:
     parser = argparse.ArgumentParser()
     run = bench_loop.bench_loop(parser)
-    assert run(parser.parse_args(["--json", "--seconds", "0.5"])) == 0
-    result = json.loads(capsys.readouterr().out.splitlines()[-1])
-    kinds = [kind for kind in ("realtime", "normal") if kind in result]
-    assert "normal" in kinds
-    assert "realtime" in kinds or "realtime priority" in result["realtime_absent"]
-    for kind in kinds:
-        for load in ("idle", "loaded"):
-            for rate in ("80", "200"):
-                cell = result[kind][load][rate]
+    assert run(parser.parse_args(["--json", "--seconds", "0.5", *words])) == 0
+    return json.loads(capsys.readouterr().out.splitlines()[-1])
+
+
+def test_the_benchmark_prints_every_cell_of_its_contract_on_the_last_line(capsys):
+    result = benchmark(capsys, "--seed", "7")
+    assert result["seed"] == 7
+    for kind in ("realtime", "normal"):
+        for load, rate in CELLS:
+            cell = result[kind][load][rate]
+            assert set(cell) == {"p50_us", "p99_us", "max_us"}
+            if kind == "realtime" and "realtime_absent" in result:
+                assert set(cell.values()) == {None}
+            else:
                 assert 0.0 < cell["p50_us"] <= cell["p99_us"] <= cell["max_us"]
+
+
+def test_where_realtime_priority_is_not_permitted_its_cells_are_null_and_the_reason_is_given(capsys, monkeypatch):
+    refused = Realtime(scheduler=False, memory_locked=False, core=None, lines=("no realtime priority: not permitted",))
+    monkeypatch.setattr(bench_loop, "enter_realtime", lambda: refused)
+    monkeypatch.setattr(bench_loop, "_measure", lambda *_: {})
+    result = benchmark(capsys)
+    assert [set(result["realtime"][load][rate].values()) for load, rate in CELLS] == [{None}] * 4
+    assert result["realtime_absent"] == "no realtime priority: not permitted"
+    parser = argparse.ArgumentParser()
+    assert bench_loop.bench_loop(parser)(parser.parse_args(["--seconds", "0.5"])) == 0
+    assert "not measured: no realtime priority" in capsys.readouterr().out
