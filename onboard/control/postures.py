@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import math
 import os
 import re
 import stat
@@ -12,17 +13,17 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from onboard.config import Section
 from onboard.errors import PrestressError, UsageError
-from onboard.messages import Posture, frozen
+from onboard.messages import Floats, Posture, frozen
 from onboard.resources import state_dir
 from onboard.robot import RobotSpec
 
 FORMAT = 1
 MAX_POSTURES = 1000
 MAX_FILE_BYTES = 8_000_000
+ROUNDING = 1e-6  # of decimal text, in SI units
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,47}")
 
 
@@ -105,6 +106,8 @@ class PostureStore:
             raise PostureError(f"{self.path}: has format {file.format}, this version reads {FORMAT}")
         if file.robot != self._spec.name:
             raise PostureError(f"{self.path}: was written for robot {file.robot!r}, not {self._spec.name!r}")
+        if len(file.postures) > MAX_POSTURES:
+            raise PostureError(f"{self.path}: postures holds {len(file.postures)} entries: must lie in 0 .. {MAX_POSTURES}")
         if file.physics_hash != self._spec.physics_hash:
             raise PostureError(
                 f"{self.path}: was taught on another build of {self._spec.name} (its bodies or actuators differ from "
@@ -122,25 +125,40 @@ class PostureStore:
         return postures
 
     def _check(self, posture: Posture) -> None:
-        tower, valves = self._spec.structure, self._spec.actuators
-        shapes = (posture.cable_length_m.shape, posture.pressure_pa.shape, posture.tip_m.shape)
-        wanted = ((tower.cable_count,), (len(tower.cylinders),), (3,))
-        if shapes != wanted:
-            raise PostureError(f"posture {posture.name!r} has shapes {shapes}, this robot needs {wanted}")
-        for what, values in (("length", posture.cable_length_m), ("pressure", posture.pressure_pa), ("tip", posture.tip_m)):
-            if not np.isfinite(values).all():
-                raise PostureError(f"posture {posture.name!r}: a {what} is not a number")
-        if not (posture.cable_length_m > 0.0).all():
-            raise PostureError(f"posture {posture.name!r}: a cable length is not above zero")
-        if (
-            valves
-            and not (
-                (posture.pressure_pa >= valves.min_pressure_pa - 1e-6) & (posture.pressure_pa <= valves.max_pressure_pa + 1e-6)
-            ).all()
-        ):
-            raise PostureError(
-                f"posture {posture.name!r}: a pressure is outside {valves.min_pressure_pa} .. {valves.max_pressure_pa} Pa"
-            )
+        tower, reach_m = self._spec.structure, self._reach_m()
+        limits = self._spec.actuators
+        pressure = (limits.min_pressure_pa, limits.max_pressure_pa) if limits else (-math.inf, math.inf)
+        wanted = (
+            ("cable_length_m", self._cable_ranges_m(), "m"),
+            ("pressure_pa", [pressure] * len(tower.cylinders), "Pa"),
+            ("tip_m", [(-reach_m, reach_m)] * 3, "m"),
+        )
+        for key, ranges, unit in wanted:
+            values: Floats = getattr(posture, key)
+            place = f"{self.path}: posture {posture.name!r}: {key}"
+            if values.shape != (len(ranges),):
+                raise PostureError(f"{place} has shape {values.shape}, this robot needs {(len(ranges),)}")
+            for index, (value, (low, high)) in enumerate(zip(values.tolist(), ranges, strict=True)):
+                if not math.isfinite(value):
+                    raise PostureError(f"{place}[{index}] is {value}: not a number")
+                if not low - ROUNDING <= value <= high + ROUNDING:
+                    raise PostureError(f"{place}[{index}] is {value:g}: must lie in {low:g} .. {high:g} {unit}")
+
+    def _cable_ranges_m(self) -> list[tuple[float, float]]:
+        """What each cable may measure [m]: its stroke either way from upright, and as much as an estimate may be off."""
+        tower, doubt_m = self._spec.structure, self._spec.safety.estimate_max_sigma_m
+        lower, upper = tower.rest_joints_m()
+        n, ranges = tower.struts_per_module, []
+        for index, (m, top, bottom) in enumerate(tower.cable_ends()):
+            upright_m = math.dist(upper[m, top], lower[m, bottom])
+            travel_m = tower.cables[index // n % len(tower.cables)].stroke_m + doubt_m
+            ranges.append((max(1e-3, upright_m - travel_m), upright_m + travel_m))
+        return ranges
+
+    def _reach_m(self) -> float:
+        """How far from the base a tip can be, each way: all struts in a line and a ring's radius [m]."""
+        tower = self._spec.structure
+        return tower.modules * tower.strut_length_m + tower.ring_radius_m
 
     def _write(self, postures: list[Posture]) -> None:
         content: dict[str, Any] = {

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onboard.control.postures import PostureError, PostureStore
+from onboard.control.postures import MAX_POSTURES, PostureError, PostureStore
 from onboard.errors import UsageError
 from onboard.messages import Posture, frozen
 from onboard.resources import robot_file
@@ -40,7 +40,9 @@ def store(tmp_path):
 def test_what_was_taught_comes_back_exactly_in_the_order_of_teaching(store, tmp_path):
     rng = np.random.default_rng(4)
     taught = [
-        Posture(f"p{k}", frozen(rng.uniform(0.2, 0.3, CABLES)), frozen(rng.uniform(1e5, 6e5, 40)), frozen(rng.normal(size=3)), k)
+        Posture(
+            f"p{k}", frozen(rng.uniform(0.2, 0.3, CABLES)), frozen(rng.uniform(1e5, 6e5, 40)), frozen(rng.uniform(-1, 1, 3)), k
+        )
         for k in range(5)
     ]
     for one in taught:
@@ -81,9 +83,9 @@ def test_names_that_are_no_names_are_refused(store, name):
     ("change", "what"),
     [
         ({"cable_length_m": frozen(np.full(CABLES, np.nan))}, "not a number"),
-        ({"cable_length_m": frozen(np.full(CABLES - 1, 0.2))}, "shapes"),
-        ({"cable_length_m": frozen(np.full(CABLES, -0.2))}, "above zero"),
-        ({"pressure_pa": frozen(np.full(40, 7e5))}, "outside"),
+        ({"cable_length_m": frozen(np.full(CABLES - 1, 0.2))}, "shape"),
+        ({"cable_length_m": frozen(np.full(CABLES, -0.2))}, r"cable_length_m\[0\] is -0.2: must lie in"),
+        ({"pressure_pa": frozen(np.full(40, 7e5))}, r"pressure_pa\[0\] is 700000: must lie in 100000 .. 600000 Pa"),
         ({"pressure_pa": frozen(np.full(40, np.inf))}, "not a number"),
         ({"tip_m": frozen([0.0, np.nan, 1.0])}, "not a number"),
     ],
@@ -134,6 +136,37 @@ def test_a_value_of_the_wrong_kind_is_refused(store, value):
     content["postures"][0]["cable_length_m"][3] = value
     store.path.write_text(json.dumps(content))
     with pytest.raises(PostureError):
+        store.all()
+
+
+@pytest.mark.parametrize(
+    ("key", "index", "value", "limits"),
+    [
+        ("cable_length_m", 7, 5.0, r"0\.1\d* \.\. 0\.3\d* m"),
+        ("cable_length_m", 39, 0.05, r"0\.1\d* \.\. 0\.3\d* m"),
+        ("tip_m", 2, 1e9, r"-1\.60\d* \.\. 1\.60\d* m"),
+        ("pressure_pa", 3, 6.1e5, r"100000 \.\. 600000 Pa"),
+    ],
+)
+def test_a_value_written_by_hand_that_no_such_robot_can_have_is_refused_by_file_key_and_range(store, key, index, value, limits):
+    store.put(posture())
+    content = json.loads(store.path.read_bytes())
+    content["postures"][0][key][index] = value
+    store.path.write_text(json.dumps(content))
+    with pytest.raises(PostureError, match=rf"manipulator\.json: posture 'left': {key}\[{index}\] is .*: must lie in {limits}"):
+        store.all()
+
+
+def test_a_file_with_more_postures_than_the_store_would_write_is_refused(store):
+    store.put(posture())
+    content = json.loads(store.path.read_bytes())
+    one = content["postures"][0]
+    content["postures"] = [{**one, "name": f"p{k}"} for k in range(MAX_POSTURES)]
+    store.path.write_text(json.dumps(content))
+    assert len(store.all()) == MAX_POSTURES
+    content["postures"].append(one)
+    store.path.write_text(json.dumps(content))
+    with pytest.raises(PostureError, match=r"manipulator\.json: postures holds 1001 entries: must lie in 0 .. 1000"):
         store.all()
 
 
