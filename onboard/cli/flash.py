@@ -17,6 +17,7 @@ from onboard.cli.catalog import Run
 from onboard.errors import LinkError, PrestressError, UsageError
 from onboard.flash.flasher import PLATFORMS, Flasher, Job
 from onboard.flash.found import FoundBoard, find_boards
+from onboard.flash.image import check_firmware, firmware_folder
 from onboard.flash.interpreter import check_image, enter_boot_drive, write_esp32, write_rp2040
 from onboard.flash.provision import app_of, provision, read_secrets
 from onboard.link.motor_spec import MotorRobot
@@ -50,6 +51,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("flash needs --secrets FILE: WiFi and broker of the boards (docs/flash.md has an example)")
     spec = load_boards(robot_file(args.robot))
     secrets = read_secrets(args.secrets)
+    check_firmware(args.firmware or firmware_folder())
     if not 0.0 <= args.wait_link <= 600.0:
         raise UsageError(f"--wait-link {args.wait_link}: must lie in 0 .. 600 s")
     wait_s = APPEAR_S if args.interpreter else 0.0

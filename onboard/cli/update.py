@@ -17,7 +17,7 @@ from rich.table import Table
 from onboard.cli.catalog import Run
 from onboard.cli.run import BROKER_VARIABLE
 from onboard.errors import LinkError, UsageError
-from onboard.flash.image import firmware_folder
+from onboard.flash.image import check_firmware, firmware_folder
 from onboard.link.endpoint import parse_endpoint
 from onboard.resources import robot_file
 from onboard.robot import RobotSpec, load_robot
@@ -66,6 +66,8 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"update needs the broker: --broker mqtt://host:1883, or ${BROKER_VARIABLE}")
     if not 10 <= args.trial <= 600:
         raise UsageError(f"--trial {args.trial}: must lie in 10 .. 600 s")
+    firmware = args.firmware or firmware_folder()
+    check_firmware(firmware)
     boards = choose(spec, args.board)
     signer = Signer(args.key)
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[step]}"), TimeElapsedColumn())
@@ -77,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
                 tasks[board] = progress.add_task(board, total=None, step=text)
             progress.update(tasks[board], step=text, completed=done, total=total or None)
 
-        fleet = FleetUpdate(spec, parse_endpoint(url), signer, args.firmware or firmware_folder(), args.trial, tell)
+        fleet = FleetUpdate(spec, parse_endpoint(url), signer, firmware, args.trial, tell)
         done, failed = asyncio.run(fleet.run(boards))
     rows = [msgspec.to_builtins(outcome) for outcome in done]
     left = [board for board in boards[len(done) :] if board not in failed]

@@ -20,6 +20,7 @@ Paths are relative to the file. The file, the passwords and the keys must be rea
 from __future__ import annotations
 
 import base64
+import re
 import ssl
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,7 +28,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from onboard.config import Section, convert, read_toml
+from onboard.config import Section, convert, parse_toml, read_text
 from onboard.errors import ConfigError
 from onboard.flash.board_files import digest
 from onboard.flash.install import TLS_FOLDER, Provision
@@ -76,15 +77,27 @@ class Secrets(msgspec.Struct, frozen=True):
 def read_secrets(path: Path) -> Secrets:
     """Read and check the file; ConfigError when others can read it, without showing any value of it."""
     check_private(path)
-    raw = read_toml(path)
+    raw = _parse(path)
     for key in raw:
         if key not in ("wifi", "broker", "update"):
-            raise ConfigError(str(path), key, "unknown section; known are broker, update, wifi")
+            # Not quoted: a password may have got to where a name belongs.
+            raise ConfigError(str(path), "", "has an unknown section or key at its top; known are broker, update, wifi")
     for key in ("wifi", "broker"):
         if key not in raw:
             raise ConfigError(str(path), key, "required section is missing")
     update = _section(path, "update", raw["update"], UpdateKey) if "update" in raw else None
     return Secrets(path, _section(path, "wifi", raw["wifi"], WiFi), _section(path, "broker", raw["broker"], Broker), update)
+
+
+def _parse(path: Path) -> dict[str, Any]:
+    """Like read_toml, but the message tells the line alone: the usual one quotes names, and one of them may be a password."""
+    text = read_text(path)
+    try:
+        return parse_toml(str(path), text)
+    except ConfigError as error:
+        line = re.search(r"\(at line (\d+), column \d+\)$", str(error))
+        where = f" (line {line.group(1)})" if line else ""
+        raise ConfigError(str(path), "", f"is not valid TOML, or holds a number that is none{where}") from None
 
 
 def _section(path: Path, key: str, value: Any, kind: type[Any]) -> Any:
@@ -93,7 +106,9 @@ def _section(path: Path, key: str, value: Any, kind: type[Any]) -> Any:
         return convert(str(path), key, value, kind)
     except ConfigError as error:
         known = ", ".join(kind.__struct_fields__)
-        raise ConfigError(str(path), error.key, f"is missing, unknown or not what it must be; {key} has {known}") from None
+        # A name that is none of these is not shown either.
+        shown = error.key if error.key.removeprefix(f"{key}.") in kind.__struct_fields__ else key
+        raise ConfigError(str(path), shown, f"is missing, unknown or not what it must be; {key} has {known}") from None
 
 
 def app_of(spec: RobotSpec | MotorRobot, board_id: str) -> str:
@@ -117,6 +132,8 @@ def provision(spec: RobotSpec | MotorRobot, board_id: str, secrets: Secrets) -> 
     base = secrets.file.parent
     if secrets.broker.passwords and board_id in spec.struts:
         file = base / secrets.broker.passwords
+        if not file.is_file():  # not named: it may be the password itself
+            raise ConfigError(str(secrets.file), "broker.passwords", "is no path of a file with board:password lines")
         passwords = read_passwords(file)
         if board_id not in passwords:
             raise ConfigError(str(file), "", f"has no password for {board_id}")

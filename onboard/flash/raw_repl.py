@@ -154,7 +154,7 @@ class RawRepl:
         window = room = int.from_bytes(self._take(2), "little")
         at = 0
         while at < len(data):
-            while room == 0 or self.line.in_waiting:
+            while room == 0 or self._waiting():
                 signal = self._take(1)
                 if signal == END:  # the board gives up: a syntax error or no memory
                     self.write(END)
@@ -167,6 +167,13 @@ class RawRepl:
         self.write(END)
         while self._take(1) != END:
             pass  # late window signals
+
+    def _waiting(self) -> int:
+        """Bytes that have arrived; a port that has vanished answers this with an error too."""
+        try:
+            return int(self.line.in_waiting)
+        except (serial.SerialException, OSError, TypeError) as error:
+            raise LinkError(f"{self.port}: vanished while writing ({_reason(error)})") from error
 
     def _take(self, count: int) -> bytes:
         data, end_s = b"", self._clock.now_s() + ANSWER_S

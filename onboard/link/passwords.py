@@ -47,7 +47,7 @@ def read_passwords(path: Path) -> dict[str, str]:
         if not colon or not name or name in found:
             raise ConfigError(str(path), f"line {number}", "must be a new name, a colon and a password")
         if len(password) < MIN_LENGTH:
-            raise ConfigError(str(path), f"line {number}", f"the password of {name} has fewer than {MIN_LENGTH} characters")
+            raise ConfigError(str(path), f"line {number}", f"the password has fewer than {MIN_LENGTH} characters")
         found[name] = password
     return found
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import serial
+from rich.console import Console
 
 from onboard.cli import flash as verb
 from onboard.cli.main import main
@@ -15,6 +19,7 @@ from onboard.errors import LinkError
 from onboard.flash.flasher import Flasher
 from onboard.flash.found import FoundBoard
 from onboard.link.broker import EmbeddedBroker
+from onboard.update.keys import make_keys
 from sim.flash.usb_board import UsbBoard
 from tests.flash.support import BROKER_PASSWORD, SPEC, booted, flash, job, newer_firmware, secrets_file
 
@@ -99,3 +104,54 @@ def test_a_secrets_file_that_cannot_be_read_is_named(tmp_path: Path, kind: str, 
     assert main(["flash", "manipulator", "strut00=/dev/x", "--secrets", str(path)]) == 2
     err = capsys.readouterr().err
     assert str(path) in err and "Traceback" not in err
+
+
+def test_a_line_of_passwords_that_is_turned_round_is_not_quoted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = secrets_file(tmp_path)
+    for line in ("hunter2-hunter2:strut00", "hunter2-hunter2 strut00"):
+        (tmp_path / "passwords").write_text(line + "\n")
+        assert main(["flash", "manipulator", "strut00=/dev/x", "--secrets", str(path)]) == 2
+        out, err = capsys.readouterr()
+        assert "passwords: line 1: " in err and "hunter2" not in out + err
+
+
+@pytest.mark.parametrize("lacking", ["main.py", "common/identity.py", "VERSION", "all"])
+def test_a_folder_that_is_no_firmware_is_refused_before_a_board_is_touched(
+    tmp_path: Path, lacking: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(verb, "flash_all", lambda *_: pytest.fail("a board was touched"))
+    folder = newer_firmware(tmp_path)
+    if lacking == "VERSION":
+        identity = folder / "common" / "identity.py"
+        identity.write_text(identity.read_text().replace("VERSION = ", "RELEASE = "))
+    elif lacking == "all":
+        folder = tmp_path / "none"
+    else:
+        (folder / lacking).unlink()
+    words = ["strut00=/dev/x", "strut01=/dev/y", "--secrets", str(secrets_file(tmp_path)), "--firmware", str(folder)]
+    assert main(["flash", "manipulator", *words]) == 2
+    assert str(folder) in capsys.readouterr().err
+    make_keys(tmp_path / "update.key")
+    words = ["--key", str(tmp_path / "update.key"), "--broker", "mqtt://127.0.0.1:9", "--firmware", str(folder)]
+    assert main(["update", "manipulator", *words]) == 2
+    assert str(folder) in capsys.readouterr().err
+
+
+def test_a_port_that_vanishes_between_two_writes_leaves_the_other_boards_results(
+    usb: Boards, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system tells that a port has gone in whichever call comes next; here it is the one that counts waiting bytes."""
+    one, other = usb(), usb()
+    real = serial.Serial.in_waiting.fget
+    assert real is not None
+
+    def in_waiting(line: serial.Serial) -> int:
+        if line.port == other.port and sys._getframe(1).f_code.co_name in ("_paste", "_waiting"):
+            raise OSError(errno.EIO, "Input/output error")
+        return int(real(line))
+
+    monkeypatch.setattr(serial.Serial, "in_waiting", property(in_waiting))
+    jobs = [job(one, tmp_path), job(other, tmp_path, "strut08")]
+    done, failed = verb.flash_all(jobs, None, Console(stderr=True))
+    assert done.version == "0.1.0" and isinstance(failed, LinkError)
+    assert str(failed).startswith(f"{other.port}: vanished while writing")
