@@ -11,6 +11,7 @@ from common.wifi import WiFi, WiFiError
 ANSWER_MS = 5000  # longest wait for CONNACK, SUBACK, PUBACK
 RETRY_MS = 250
 RETRY_MAX_MS = 4000
+SETTLED_MS = 2000  # of a session: what the host repeats every second has been heard by then
 STABLE_MS = 5000  # a session this long makes the next retry a quick one again
 
 
@@ -44,6 +45,7 @@ class Link:
         self._asked = 0
         self._heard = 0
         self.online = False
+        self.settled = False  # this session has lasted for SETTLED_MS: what the host has to say of the robot is known
         self._birth_due = False
         self.sessions = 0
         self.said = ""  # last on the console: online, or why the last session ended or could not start
@@ -137,7 +139,7 @@ class Link:
             self._say("online")
             await self._serve(connection)
         finally:
-            self.online = False
+            self.online = self.settled = False
             self._connection = None
             if reading is not None:
                 reading.cancel()
@@ -158,12 +160,14 @@ class Link:
         self.announce()
 
     async def _serve(self, connection: Connection) -> None:
-        pinged = ticks.now()
+        begun = pinged = ticks.now()
         while True:
             await self._turn(connection, 5 if connection.pending else 100)
             if self._birth_due:
                 self.announce()
             now = ticks.now()
+            if not self.settled and ticks.diff(now, begun) >= SETTLED_MS * 1000:
+                self.settled = True
             if ticks.diff(now, self._heard) > self._keepalive_ms * 1000:
                 raise ConnectionLost("broker is silent")
             if ticks.diff(now, pinged) > self._keepalive_ms * 400:  # two chances within the keepalive

@@ -23,6 +23,7 @@ MANIFEST_TAG = b"prestress manifest 1\0"
 PERMIT_TAG = b"prestress permit 1\0"
 PERMIT_MS = 30_000
 REPEAT_MS = 3000
+STEP_MS = 100
 LAST_WORDS_MS = 300  # for the last report to leave the board
 
 
@@ -175,6 +176,7 @@ class Updater(Updating):
 
     async def _permit(self) -> None:
         """Wait for the permit for this boot, this manifest and this moment; each nonce is good for one answer."""
+        await self._until_settled()
         nonce = os.urandom(16)
         message = None
         waited_ms = 0
@@ -190,4 +192,14 @@ class Updater(Updating):
         key = str(section(self.identity.settings, "update")["key"])
         if not await verify(binascii.unhexlify(key), asked, message[1]):
             raise Refused("the permit is not for this update of this board")
+        await self._until_settled()  # the session may be another than the one in which it was asked for
+
+    async def _until_settled(self) -> None:
+        """A board that has just joined counts as disarmed until it is told: wait until it would have been told."""
+        waited_ms = 0
+        while not self.upkeep.link.settled:
+            if waited_ms >= PERMIT_MS:
+                raise Refused("its session with the broker does not last")
+            if await self.next(STEP_MS) is None:
+                waited_ms += STEP_MS
         self._refuse_armed()

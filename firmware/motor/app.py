@@ -9,6 +9,7 @@ from boards.board import Board
 from common import actuator, frames, ticks
 from common.actuator import ActuatorOwner
 from common.identity import Identity
+from common.upkeep import Upkeep
 from common.watchdog import Watchdog
 from strut.app import Strut, StrutLink
 
@@ -42,6 +43,15 @@ class MotorLink(StrutLink):
             super().on_message(leaf, payload, retained, received)
 
 
+class MotorUpkeep(Upkeep):
+    """A board whose own motors may turn is armed, whoever says what."""
+
+    app: "MotorBoard"
+
+    def armed(self) -> bool:
+        return self.app.owner.state == actuator.ACTIVE or super().armed()
+
+
 class MotorBoard(Strut):
     """The control task alone writes the bridges; messages change the owner's targets."""
 
@@ -68,6 +78,11 @@ class MotorBoard(Strut):
 
     def new_link(self, leaves: list[str]) -> StrutLink:
         return MotorLink(self.identity, leaves + ["motor/cfg"] + list(ORDERS), self.board.NODELAY, self.board.POWER_SAVE_OFF)
+
+    def new_upkeep(self) -> Upkeep:
+        upkeep = MotorUpkeep(self.link)
+        upkeep.app = self
+        return upkeep
 
     def new_watchdog(self, limits_ms: dict[str, int]) -> Watchdog:
         limits_ms["control"] = CONTROL_LIMIT_MS

@@ -21,7 +21,6 @@ MAX_BATCH = 8
 HEALTH_MS = 1000
 LINK_LIMIT_MS = 20_000  # the link's longest bounded step is a WiFi join
 SAMPLING_LIMIT_MS = 3000
-KNOWS_S = 2  # this long at the broker a strut has heard whether its robot is armed
 
 
 class StrutLink(Link):
@@ -83,7 +82,7 @@ class StrutFeed(UsbFeed):
     def refusal(self) -> str:
         if self.app.upkeep.armed():
             return "armed"
-        return "" if self.app.online_s >= KNOWS_S else "offline"
+        return "" if self.app.link.settled else "offline"
 
     def use(self, bus: object) -> None:
         self.app.use_bus(bus if isinstance(bus, I2CBus) else None)
@@ -102,14 +101,13 @@ class Strut:
         self.sampler.app = self
         self.link = self.new_link(["cfg", "sync/req", "hello"] + LEAVES)
         self.link.app = self
-        self.upkeep = Upkeep(self.link)
+        self.upkeep = self.new_upkeep()
         self.feed = StrutFeed(self.sampler.sensor.name, identity.boot_id)
         self.feed.app = self
         self.batch = 2
         self.generation = 0
         self._configured: object = None  # over the link, since boot: the first one is taken even while the robot is armed
         self.uptime_s = 0
-        self.online_s = 0
         start = section(identity.settings, "imu")
         if start:
             start["generation"] = 1  # provisioned settings; a configuration over the link replaces them
@@ -120,6 +118,10 @@ class Strut:
     def new_link(self, leaves: list[str]) -> StrutLink:
         """The link, subscribed to `leaves`."""
         return StrutLink(self.identity, leaves, self.board.NODELAY, self.board.POWER_SAVE_OFF)
+
+    def new_upkeep(self) -> Upkeep:
+        """What knows whether the robot is armed, and looks after updates."""
+        return Upkeep(self.link)
 
     def new_watchdog(self, limits_ms: dict[str, int]) -> Watchdog:
         """The watchdog over the parts in `limits_ms`."""
@@ -253,7 +255,6 @@ class Strut:
         while True:
             await asyncio.sleep_ms(HEALTH_MS)
             self.uptime_s += HEALTH_MS // 1000
-            self.online_s = self.online_s + HEALTH_MS // 1000 if self.link.online else 0
             gc.collect()
             self.watchdog.feed()
             self.link.publish("health", json.dumps(self.health()).encode())

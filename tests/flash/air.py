@@ -107,6 +107,14 @@ def says(board: VirtualBoard, words: str, limit_s: float = 15.0) -> None:
         time.sleep(0.01)
 
 
+def start_anew(board: VirtualBoard) -> None:
+    """Power off and on, and wait until it is at the broker again."""
+    board.stop()
+    board.log_path.write_text("")
+    board.start()
+    says(board, "link: online")
+
+
 class Talk:
     """The host's end of one board's update topics, for messages that the product would never send."""
 

@@ -21,7 +21,7 @@ from onboard.update.fleet import OneAtATime
 from onboard.update.keys import Signer, make_keys, read_public
 from onboard.update.manifest import permit_digest
 from sim.boards.launcher import VirtualBoard
-from tests.flash.air import NEW, OLD, SPEC, Keys, Talk, firmware, new_keys, offer_of, says, update
+from tests.flash.air import NEW, OLD, SPEC, Keys, Talk, firmware, new_keys, offer_of, says, start_anew, update
 from tests.flash.support import secrets_file
 
 Air = Callable[..., VirtualBoard]
@@ -82,8 +82,7 @@ def test_offers_that_a_board_refuses_and_why(
     talk.reports.clear()
     talk.send("ota/offer", good.offer, retain=True)  # a board that is there sees it as a message of the moment
     assert talk.until("staging").state == "staging"
-    running.restart()
-    says(running, "link: online")
+    start_anew(running)
     time.sleep(0.3)
     talk.reports.clear()
     assert mpy_of(talk) == mpy and not (running.jail / "trial").exists()  # a kept offer is not acted on
