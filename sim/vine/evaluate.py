@@ -1,4 +1,4 @@
-"""Accuracy of the vine simulator: convergence, penetration, joints, a trusted solver, gradients against differences."""
+"""Accuracy of the vine simulator: convergence, penetration, joints, a trusted solver, gradients."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.progress import Progress
 
 from sim.vine.dense import paper_program, step_program
 from sim.vine.generate import random_scene
-from sim.vine.kernels import laws
+from sim.vine.gradient_check import gradients
 from sim.vine.kernels.work import COARSE, UNCONVERGED
 from sim.vine.measure import clearance, joint_gaps
 from sim.vine.robot import Robot, VineError, paper_robot
@@ -148,57 +148,4 @@ def trusted(seed: int, quick: bool) -> dict[str, Any]:
         "clarabel_error": max(errors),
         "clarabel_programs": solved,
         "paper_formulation_error": float(np.median(paper)),
-    }
-
-
-def gradients(seed: int, quick: bool) -> dict[str, Any]:
-    """Gradients of rollouts in the clutter scene (60 frames) against central differences of parameters and controls."""
-    scene = load_scene("clutter")
-    batch, frames = (8 if quick else 40), 60
-    sim = Simulator(Robot(), [scene] * batch, Options(links=16))
-    rng = np.random.default_rng(seed)
-    state = sim.start(scene.heading_rad + scene.spread_rad * rng.uniform(-1, 1, batch))
-    controls = sim.controls(frames, state)
-    controls[:, :, 4] += 0.1 * np.sin(np.arange(frames)[:, None] / 10 + rng.uniform(0, 6, batch))
-    made = sim.rollout(state, controls, tape=True)
-    counting = (np.arange(16) < made.links[..., None])[..., None]
-    by_q = rng.normal(size=made.q.shape) * counting
-    found = made.backward(by_q)
-
-    def values() -> tuple[Any, Any]:
-        again = sim.rollout(state, controls)
-        same = np.all((again.links == made.links) & (again.report.substeps == made.report.substeps), axis=0)
-        return np.einsum("tbik,tbik->b", by_q, again.q), same
-
-    kept = sim.parameters.copy()
-    targets: list[tuple[Any, Any, Any]] = [
-        (sim.parameters, (slice(None), k), found.parameters[:, k])
-        for k in (laws.MASS, laws.INERTIA, laws.STIFFNESS, laws.DAMPING, laws.DRAG, laws.RADIUS)
-    ]
-    for frame in (5, 30, 55):
-        targets += [(controls, (frame, slice(None), k), found.controls[frame, :, k]) for k in (0, 1, 2, 3, 4, 5)]
-    scales = {0: 0.15, 1: 1e4, 2: 0.05, 3: 0.05, 4: 0.5, 5: 3.0}
-    errors: list[float] = []
-    for array, index, gradient in targets:
-        at = array[index].copy()
-        scale = scales[index[2]] if array is controls else np.abs(kept[:, index[1]])
-        tries = []
-        for power in (3e-4, 1e-4, 3e-5, 1e-5, 3e-6):
-            array[index] = at + power * scale
-            up, good_up = values()
-            array[index] = at - power * scale
-            down, good_down = values()
-            tries.append(np.where(good_up & good_down, (up - down) / (2 * power * scale), np.nan))
-        array[index] = at
-        steps = np.array(tries)
-        spread = np.abs(np.diff(steps, axis=0))
-        spread[np.isnan(spread)] = np.inf
-        best = spread.argmin(axis=0)
-        settled = np.isfinite(spread.min(axis=0)) & (np.abs(gradient) * scale > 1e-9)
-        difference = steps[best + 1, np.arange(batch)]
-        errors += list((np.abs(difference - gradient) / np.maximum(np.abs(gradient), 1e-300))[settled])
-    return {
-        "gradient_error": float(np.median(errors)),
-        "gradient_error_p99": float(np.percentile(errors, 99)),
-        "gradient_checks": len(errors),
     }

@@ -7,7 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from sim.vine import Options, Robot, Simulator, VineError, load_scene, paper_robot
+from sim.vine import Options, Robot, Scene, Simulator, VineError, load_scene, paper_robot, wall
+from sim.vine.gradient_check import Checked, contact_sets
 from sim.vine.kernels import laws
 
 FRAMES = 50
@@ -119,3 +120,20 @@ def test_backward_needs_a_tape() -> None:
     run = sim.rollout(state, sim.controls(3, state))
     with pytest.raises(VineError, match="tape=True"):
         run.backward(np.zeros_like(run.q))
+
+
+def test_a_difference_across_a_contact_switch_is_told_from_a_wrong_gradient() -> None:
+    probe = Checked(seed=2, batch=40)
+    errors, at_switch = probe.check(probe.controls, (30, slice(None), 4), 0.5, probe.found.controls[30, :, 4])
+    assert at_switch.any() and errors[at_switch].max() > 0.1  # a contact opens within this step: no derivative to compare
+    assert errors[~at_switch].max() <= 1e-4
+
+
+def test_contacts_that_push_are_seen_apart_from_those_that_are_only_near() -> None:
+    ahead = wall((0.06, -0.1), (0.06, 0.1))
+    sim = Simulator(Robot(), [Scene("ahead", (ahead,))], Options(links=14))
+    state = sim.start(0.0)
+    sets = contact_sets(sim.rollout(state, sim.controls(40, state), tape=True))
+    near, pushing = sets[:, 0, 0] > 0, sets[:, 0, 1:].any(axis=1)
+    assert not near[0] and pushing[-1]
+    assert np.any(near & ~pushing)
