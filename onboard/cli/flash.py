@@ -18,7 +18,7 @@ from onboard.errors import LinkError, PrestressError, UsageError
 from onboard.flash.flasher import PLATFORMS, Flasher, Job
 from onboard.flash.found import FoundBoard, find_boards
 from onboard.flash.image import check_firmware, firmware_folder
-from onboard.flash.interpreter import check_image, enter_boot_drive, write_esp32, write_rp2040
+from onboard.flash.interpreter import boot_drives, check_image, write_interpreter
 from onboard.flash.provision import app_of, provision, read_secrets
 from onboard.link.motor_spec import MotorRobot
 from onboard.resources import robot_file
@@ -60,9 +60,10 @@ def run(args: argparse.Namespace) -> int:
         board = spec.imu.board if board_id in spec.struts else "nano_rp2040"
         settings = provision(spec, board_id, secrets)
         jobs.append(Job(board_id, port, board, app_of(spec, board_id), settings, wait_s, args.wait_link))
-    if args.interpreter is not None:
-        _write_interpreter(jobs, args.interpreter)
-    results = flash_all(jobs, args.firmware, Console(stderr=True))
+    without = {} if args.interpreter is None else _write_interpreter(jobs, args.interpreter)
+    ready = [job for job in jobs if job.board_id not in without]
+    flashed = dict(zip([job.board_id for job in ready], flash_all(ready, args.firmware, Console(stderr=True)), strict=True))
+    results = [without.get(job.board_id) or flashed[job.board_id] for job in jobs]
     done = [msgspec.to_builtins(result) for result in results if not isinstance(result, Exception)]
     failed = {job.board_id: str(r) for job, r in zip(jobs, results, strict=True) if isinstance(r, Exception)}
     if args.json:
@@ -144,16 +145,20 @@ def flash_all(jobs: Sequence[Job], firmware: Path | None, console: Console) -> l
         return list(pool.map(one, jobs, tasks))
 
 
-def _write_interpreter(jobs: Sequence[Job], image: Path) -> None:
-    """One kind of board at a time; RP2040 boards one by one, since boot drives all look alike."""
+def _write_interpreter(jobs: Sequence[Job], image: Path) -> dict[str, PrestressError]:
+    """One kind of board at a time; RP2040 boards one by one, since boot drives all look alike. Boards that failed, and why."""
     for job in jobs:
         check_image(image, PLATFORMS[job.board][0])
+    absent = [job.board_id for job in jobs if PLATFORMS[job.board][0] == "rp2" and not Path(job.port).exists()]
+    if len(absent) > 1 and boot_drives():
+        raise UsageError(f"which of the boards {', '.join(absent)} has the boot drive? Flash them one at a time")
+    failed: dict[str, PrestressError] = {}
     for job in jobs:
-        if PLATFORMS[job.board][0] == "esp32":
-            write_esp32(job.port, image)
-        else:
-            enter_boot_drive(job.port)
-            write_rp2040(image)
+        try:
+            write_interpreter(job.port, PLATFORMS[job.board][0], image)
+        except PrestressError as error:
+            failed[job.board_id] = error
+    return failed
 
 
 def _list(as_json: bool) -> int:

@@ -89,7 +89,7 @@ def _problem(folder: Path, name: str, hosts: Sequence[str], needs_key: bool = Tr
         return f"has run out: {end}"
     if not _says_yes("verify", "-CAfile", folder / f"{AUTHORITY}.pem", pem):
         return "is not by the authority of this folder"
-    if name != AUTHORITY and f"CN = {name}" not in _openssl("x509", "-in", pem, "-noout", "-subject", "-nameopt", "oneline"):
+    if name != AUTHORITY and _common_name(pem) != name:
         return f"bears another name than {name}"
     for host in hosts:
         option = "-checkip" if _is_address(host) else "-checkhost"
@@ -98,6 +98,13 @@ def _problem(folder: Path, name: str, hosts: Sequence[str], needs_key: bool = Tr
     if not _says_yes("x509", "-in", pem, "-noout", "-checkend", str(WARN_DAYS * 86_400)):
         return f"runs out soon: {end}"
     return ""
+
+
+def _common_name(pem: Path) -> str:
+    """The subject's CN, empty when the subject has more than this one name or none."""
+    lines = _openssl("x509", "-in", pem, "-noout", "-subject", "-nameopt", "multiline,-esc_msb,utf8").splitlines()[1:]
+    named = [line.strip().partition("=") for line in lines]
+    return named[0][2].strip() if len(named) == 1 and named[0][0].strip() == "commonName" else ""
 
 
 def _authority(folder: Path, days: int) -> None:

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from onboard.clock import Clock, WallClock
 from onboard.errors import LinkError, MissingExtraError, UsageError
+from onboard.flash import esp_image
 from onboard.flash.raw_repl import RawRepl
 
-ESP_IMAGE_MAGIC = 0xE9
 ESP_OFFSET = "0x1000"  # of MicroPython's image on the ESP32; later chips differ and are not in this product's boards
 ESP_BAUD = "460800"
 ESPTOOL_S = 300
@@ -35,8 +35,8 @@ def check_image(path: Path, chip: str) -> None:
     except OSError as error:
         raise UsageError(f"interpreter {path}: cannot be read: {error.strerror}") from error
     if chip == "esp32":
-        if len(data) < 65_536 or data[0] != ESP_IMAGE_MAGIC:
-            raise UsageError(f"interpreter {path}: is no image for an ESP32 (its first byte must be 0xE9)")
+        if problem := esp_image.problem_of(data):
+            raise UsageError(f"interpreter {path}: {problem}")
         return
     if not data or len(data) % UF2_BLOCK:
         raise UsageError(f"interpreter {path}: is no UF2 file for an RP2040, or was cut: {len(data)} bytes")
@@ -77,10 +77,10 @@ def _esptool() -> list[str]:
     return [found]
 
 
-def boot_drives(roots: tuple[str, ...] = MOUNTS) -> list[Path]:
-    """Mounted boot drives of RP2040 boards."""
+def boot_drives(roots: tuple[str, ...] | None = None) -> list[Path]:
+    """Mounted boot drives of RP2040 boards below `roots`, MOUNTS by default."""
     found = []
-    for root in roots:
+    for root in MOUNTS if roots is None else roots:
         for depth in ("*", "*/*"):
             for info in sorted(Path(root).glob(f"{depth}/INFO_UF2.TXT")):
                 try:
@@ -90,6 +90,16 @@ def boot_drives(roots: tuple[str, ...] = MOUNTS) -> list[Path]:
                 if BOOT_DRIVE_ID in text:
                     found.append(info.parent)
     return found
+
+
+def write_interpreter(port: str, chip: str, image: Path) -> None:
+    """Write `image` to the board on `port`, or to the one in its boot drive when the port is not there; LinkError otherwise."""
+    if chip == "esp32":
+        write_esp32(port, image)
+        return
+    if Path(port).exists() or len(boot_drives()) != 1:  # a board whose reset was tapped twice has no port, but a drive
+        enter_boot_drive(port)
+    write_rp2040(image)
 
 
 def enter_boot_drive(port: str) -> None:
@@ -104,14 +114,15 @@ def enter_boot_drive(port: str) -> None:
         repl.close()
 
 
-def write_rp2040(image: Path, roots: tuple[str, ...] = MOUNTS, clock: Clock | None = None, wait_s: float = DRIVE_S) -> Path:
+def write_rp2040(image: Path, roots: tuple[str, ...] | None = None, clock: Clock | None = None, wait_s: float = DRIVE_S) -> Path:
     """Copy the UF2 `image` to the one boot drive that is there or comes within `wait_s`; the drive. LinkError otherwise."""
     check_image(image, "rp2")
     clock = clock or WallClock()
     end_s = clock.now_s() + wait_s
     while not (drives := boot_drives(roots)):
         if clock.now_s() >= end_s:
-            raise LinkError(f"no boot drive of an RP2040 came within {wait_s:.0f} s: is it mounted below {' or '.join(roots)}?")
+            where = " or ".join(MOUNTS if roots is None else roots)
+            raise LinkError(f"no boot drive of an RP2040 came within {wait_s:.0f} s: is it mounted below {where}?")
         select.select([], [], [], 0.2)
     if len(drives) > 1:
         raise LinkError(f"{len(drives)} boot drives are there ({', '.join(map(str, drives))}): leave one")
