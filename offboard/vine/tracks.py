@@ -118,7 +118,23 @@ def _walls(path: Path, scale: float | None, known: bool) -> tuple[Obstacle, ...]
             made.append(wall((a, b), (c, d)))
         except VineError as error:
             raise ConfigError(str(path), f"row {row} of the data", str(error)) from error
+    for row, item in enumerate(made):
+        for other in range(row):
+            if _crossing(*item.corners, *made[other].corners):
+                raise ConfigError(
+                    str(path), f"row {row + 1} of the data", f"crosses the wall of row {other + 1}: end both where they meet"
+                )
     return tuple(made)
+
+
+def _crossing(a: Array, b: Array, c: Array, d: Array) -> bool:
+    """Whether the inside of segment a-b crosses the inside of c-d; walls may meet at an end."""
+
+    def side(p: Array, s: Array, e: Array) -> float:
+        across = (e[0] - s[0]) * (p[1] - s[1]) - (e[1] - s[1]) * (p[0] - s[0])
+        return 0.0 if abs(across) < 1e-9 * np.hypot(*(e - s)) * max(np.hypot(*(e - s)), np.hypot(*(p - s))) else float(across)
+
+    return side(a, c, d) * side(b, c, d) < 0.0 and side(c, a, b) * side(d, a, b) < 0.0
 
 
 def _bases(path: Path, scale: float | None, known: bool) -> dict[float, tuple[Array, Array]] | None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from sim.vine.dense import Program, step_program
 from sim.vine.robot import Robot, paper_robot
-from sim.vine.scene import load_scene
+from sim.vine.scene_file import load_scene
 from sim.vine.simulator import Simulator
 from sim.vine.state import Options, State
 

@@ -16,7 +16,7 @@ from sim.vine.draw import draw, film
 from sim.vine.evaluate import evaluate_vine
 from sim.vine.kernels.work import COARSE, FULL, INFEASIBLE, OUT_OF_DOMAIN, UNCONVERGED
 from sim.vine.robot import LAWS, Robot, paper_robot
-from sim.vine.scene import load_scene
+from sim.vine.scene_file import load_scene
 from sim.vine.simulator import Simulator
 from sim.vine.state import Options
 

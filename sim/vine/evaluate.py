@@ -17,7 +17,7 @@ from sim.vine.kernels.work import COARSE, UNCONVERGED
 from sim.vine.measure import clearance, joint_gaps
 from sim.vine.robot import Robot, VineError, paper_robot
 from sim.vine.rollout import Rollout
-from sim.vine.scene import load_scene
+from sim.vine.scene_file import load_scene
 from sim.vine.simulator import Simulator
 from sim.vine.state import Options, State
 

@@ -14,7 +14,7 @@ import numpy as np
 from sim.vine.kernels import laws
 from sim.vine.robot import Robot
 from sim.vine.rollout import Rollout
-from sim.vine.scene import load_scene
+from sim.vine.scene_file import load_scene
 from sim.vine.simulator import Simulator
 from sim.vine.state import Array, Options
 

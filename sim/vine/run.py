@@ -15,7 +15,7 @@ from onboard.resources import robot_file
 from onboard.vine_robot import load_vine
 from sim.vine.draw_steering import draw_episode, film_episode
 from sim.vine.goals import Task, steering_task
-from sim.vine.scene import load_scene
+from sim.vine.scene_file import load_scene
 from sim.vine.steer import steer
 
 

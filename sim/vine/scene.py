@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onboard.errors import ConfigError
 from sim.vine.kernels.geometry import World
 from sim.vine.robot import VineError, finite
-
-SCENES = Path(__file__).parent / "scenes"
 
 
 @dataclass(frozen=True)
@@ -111,69 +106,3 @@ def world(scenes: Sequence[Scene]) -> World:
     rounding = np.array([o.rounding_m for o in flat])
     shape = np.column_stack([rounding, centre, reach]).reshape(-1, 4)
     return World(robot, np.column_stack([start, count]), shape, np.hstack([corners, normals]))
-
-
-_SHAPES = {
-    "box": (("x", "y", "width", "height"), lambda s, d: box(d["x"] * s, d["y"] * s, d["width"] * s, d["height"] * s)),
-    "circle": (("x", "y", "radius"), lambda s, d: circle(d["x"] * s, d["y"] * s, d["radius"] * s)),
-    "polygon": (("corners",), lambda s, d: polygon(np.asarray(d["corners"], float) * s)),
-    "wall": (
-        ("from", "to"),
-        lambda s, d: wall(np.asarray(d["from"], float) * s, np.asarray(d["to"], float) * s, d.get("thickness", 0.0) * s),
-    ),
-}
-_UNITS = {"m": 1.0, "mm": 1e-3, "inch": 0.0254}
-_KEYS = {"name", "unit", "offset", "base", "heading_deg", "spread_deg", "rate_m_s", "frames", "obstacles"}
-
-
-def load_scene(name_or_path: str | Path) -> Scene:
-    """Reads a scene file (or a name under scenes/); ConfigError names file, key and what would be right."""
-    path = Path(name_or_path)
-    if not path.suffix:
-        path = SCENES / f"{name_or_path}.toml"
-    if not path.exists():
-        known = ", ".join(sorted(p.stem for p in SCENES.glob("*.toml")))
-        raise ConfigError(str(path), "", f"no such scene; known ones: {known}")
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(str(path), "", str(error)) from error
-    for key in data.keys() - _KEYS:
-        raise ConfigError(str(path), key, f"unknown key; known ones: {', '.join(sorted(_KEYS))}")
-    unit = data.get("unit")
-    if unit not in _UNITS:
-        raise ConfigError(str(path), "unit", f"{unit!r} is none of {', '.join(_UNITS)}")
-    scale = _UNITS[unit]
-    obstacles = []
-    for k, item in enumerate(data.get("obstacles", [])):
-        where = f"obstacles[{k}]"
-        shape = _SHAPES.get(item.get("shape", ""))
-        if shape is None:
-            raise ConfigError(str(path), f"{where}.shape", f"none of {', '.join(_SHAPES)}")
-        for key in shape[0]:
-            if key not in item:
-                raise ConfigError(str(path), f"{where}.{key}", "missing")
-        for key in item.keys() - {"shape", "thickness", *shape[0]}:
-            raise ConfigError(str(path), f"{where}.{key}", "unknown key")
-        try:
-            made = shape[1](scale, item)
-        except (VineError, TypeError, ValueError) as error:
-            raise ConfigError(str(path), where, str(error)) from error
-        offset = np.asarray(data.get("offset", [0.0, 0.0]), float)
-        obstacles.append(Obstacle(made.corners + offset, made.rounding_m))
-    heading, spread = float(data.get("heading_deg", 0.0)), float(data.get("spread_deg", 0.0))
-    base = data.get("base", [0.0, 0.0])
-    rate, frames = float(data.get("rate_m_s", 0.15)), int(data.get("frames", 100))
-    if not all(map(math.isfinite, (heading, spread, rate, *base))):
-        raise ConfigError(str(path), "base, heading_deg, spread_deg, rate_m_s", "must be finite")
-    if rate < 0 or not 1 <= frames <= 100_000:
-        raise ConfigError(str(path), "rate_m_s, frames", "rate must not be negative, frames in 1 to 100000")
-    return Scene(
-        str(data.get("name", path.stem)),
-        tuple(obstacles),
-        (float(base[0]), float(base[1])),
-        math.radians(heading),
-        math.radians(spread),
-        rate,
-        frames,
-    )

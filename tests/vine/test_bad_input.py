@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -109,21 +110,75 @@ def test_more_links_than_allowed_at_the_start_are_refused() -> None:
         sim.start(0.0, length_m=0.2)
 
 
-def test_scene_files_are_strict(tmp_path: Path) -> None:
-    for text, message in (
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
         ('unit = "mm"\nspeed = 3\n', "unknown key"),
         ('unit = "furlong"\n', "unit"),
+        ("heading_deg = 3\n", "unit"),
         ('unit = "m"\n[[obstacles]]\nshape = "cone"\n', "shape"),
+        ('unit = "m"\n[[obstacles]]\nx = 1\n', "shape"),
         ('unit = "m"\n[[obstacles]]\nshape = "circle"\nx = 1\ny = 1\n', "radius"),
+        ('unit = "m"\n[[obstacles]]\nshape = "circle"\nx = 1\ny = 1\nradius = 1\nthickness = 1\n', "thickness"),
+        ('unit = "m"\n[[obstacles]]\nshape = "circle"\nx = "1"\ny = 1\nradius = 1\n', "obstacles.*x"),
         ('unit = "m"\n[[obstacles]]\nshape = "polygon"\ncorners = [[0, 0], [1, 1], [1, 0], [0, 1]]\n', "crosses"),
-        ("unit = [", "scene"),
-    ):
-        path = tmp_path / "scene.toml"
-        path.write_text(text)
-        with pytest.raises(ConfigError, match=message):
-            load_scene(path)
+        ('unit = "m"\n[[obstacles]]\nshape = "polygon"\ncorners = [[0, 0], [1, 1], [1]]\n', "corners"),
+        ("unit = [", "TOML"),
+        ('unit = "m"\nheading_deg = "north"\n', "heading_deg"),
+        ('unit = "m"\nheading_deg = 2000.0\n', "heading_deg"),
+        ('unit = "m"\nbase = [0.0]\n', "base"),
+        ('unit = "m"\nbase = [0.0, inf]\n', "base"),
+        ('unit = "m"\noffset = "left"\n', "offset"),
+        ('unit = "m"\noffset = [nan, 0.0]\n', "offset"),
+        ('unit = "m"\nobstacles = 3\n', "obstacles"),
+        ('unit = "m"\nobstacles = [3]\n', "obstacles"),
+        ('unit = "m"\nframes = 2.5\n', "frames"),
+        ('unit = "m"\nframes = 0\n', "frames"),
+        ('unit = "m"\nrate_m_s = -0.1\n', "rate_m_s"),
+        ('unit = "m"\nname = 3\n', "name"),
+    ],
+)
+def test_a_wrong_scene_file_is_refused_by_its_key(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "file.toml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        load_scene(path)
+
+
+def test_an_unknown_scene_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ConfigError, match="clutter"):
         load_scene("nowhere")
+
+
+def test_a_whole_number_stands_for_a_length(tmp_path: Path) -> None:
+    path = tmp_path / "scene.toml"
+    path.write_text('unit = "mm"\nbase = [0, 0]\n[[obstacles]]\nshape = "wall"\nfrom = [100, 0]\nto = [100, 50]\nthickness = 4\n')
+    (obstacle,) = load_scene(path).obstacles
+    np.testing.assert_allclose(obstacle.corners, [(0.1, 0.0), (0.1, 0.05)])
+    assert obstacle.rounding_m == pytest.approx(0.002)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('unit = "m"\n[[obstacles]]\nshape = "box"\nx = 100\ny = 14\nwidth = 150\nheight = 20\n', "reaches 250 m"),
+        ('unit = "mm"\n[[obstacles]]\nshape = "circle"\nx = 0.1\ny = 0\nradius = 0.02\n', "0.04 mm large"),
+        ('unit = "mm"\nbase = [100.0, 0.0]\n', "base is 100 m"),
+        ('unit = "mm"\nrate_m_s = 150\n', "rate_m_s is 150"),
+    ],
+)
+def test_a_scene_in_another_unit_is_doubted(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "scene.toml"
+    path.write_text(text)
+    with pytest.warns(UnitsWarning, match=message):
+        load_scene(path)
+
+
+def test_the_scenes_of_the_package_are_not_doubted() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for name in ("clutter", "free", "wall"):
+            load_scene(name)
 
 
 def test_a_box_needs_an_area() -> None:
