@@ -11,8 +11,8 @@ from rich.console import Console
 from onboard.cli.catalog import Run
 from onboard.errors import ConfigError, UsageError
 from onboard.flash.certs import check, make
+from onboard.flash.robot_boards import load_boards
 from onboard.resources import robot_file
-from onboard.robot import load_robot
 
 MAX_DAYS = 36_500
 
@@ -30,7 +30,7 @@ def add(parser: argparse.ArgumentParser) -> Run:
 
 def run(args: argparse.Namespace) -> int:
     """Make what is missing, then check all; ConfigError (exit status 2) when a certificate is not good."""
-    spec = load_robot(robot_file(args.robot))
+    spec = load_boards(robot_file(args.robot))
     if not 1 <= args.days <= MAX_DAYS:
         raise UsageError(f"--days {args.days}: must lie in 1 .. {MAX_DAYS}")
     with Console(stderr=True).status("certificates"):

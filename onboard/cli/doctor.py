@@ -12,6 +12,7 @@ from onboard.cli.catalog import Run
 from onboard.doctor import computer, robot
 from onboard.doctor.check import Check, good, tried
 from onboard.errors import UsageError
+from onboard.flash.robot_boards import boards_of
 from onboard.link.endpoint import parse_endpoint
 from onboard.resources import robot_file
 from onboard.robot import RobotSpec
@@ -61,10 +62,11 @@ def _all(args: argparse.Namespace, path: Path | None) -> Iterator[Check]:
     check, loaded = robot.robot_files(path)
     yield check
     yield tried("models", robot.models)
-    spec = loaded if isinstance(loaded, RobotSpec) else None
+    spec = None if path is None else boards_of(loaded, path)
     yield tried("serial ports", lambda: robot.serial_ports(spec))
-    if spec is not None:
+    if isinstance(spec, RobotSpec):
         yield tried("kernels", lambda: robot.kernels(spec))
+    if spec is not None:
         yield tried("daemon", lambda: robot.daemon(spec))
         if args.certs is not None:
             yield tried("certificates", lambda: robot.certificates(args.certs, spec, args.host))

@@ -19,11 +19,9 @@ from onboard.flash.flasher import PLATFORMS, Flasher, Job
 from onboard.flash.found import FoundBoard, find_boards
 from onboard.flash.image import check_firmware, firmware_folder
 from onboard.flash.interpreter import boot_drives, check_image, write_interpreter
-from onboard.flash.provision import app_of, provision, read_secrets
-from onboard.link.motor_spec import MotorRobot
+from onboard.flash.provision import provision, read_secrets
+from onboard.flash.robot_boards import BoardRobot, app_of, load_boards
 from onboard.resources import robot_file
-from onboard.robot import RobotSpec
-from onboard.robot_kinds import load_any
 
 APPEAR_S = 15.0  # a board with a new interpreter first makes its file system
 
@@ -77,19 +75,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def load_boards(path: Path) -> RobotSpec | MotorRobot:
-    """A robot of any kind whose boards can be flashed; UsageError for others."""
-    robot = load_any(path)
-    if isinstance(robot, RobotSpec):
-        return robot
-    boards = getattr(robot, "motor_boards", None)
-    if boards is None:
-        raise UsageError(f"{path}: robots of this kind have no boards to flash")
-    made: MotorRobot = boards(str(path))
-    return made
-
-
-def choose(wanted: Sequence[str], found: Sequence[FoundBoard], spec: RobotSpec | MotorRobot) -> list[tuple[str, str]]:
+def choose(wanted: Sequence[str], found: Sequence[FoundBoard], spec: BoardRobot) -> list[tuple[str, str]]:
     """(board id, port) of every board that is to be flashed; UsageError where it is not plain which is meant."""
     chosen: list[tuple[str, str]] = []
     for word in wanted:

@@ -19,11 +19,13 @@ from onboard.cli.catalog import Run
 from onboard.cli.run import BROKER_VARIABLE
 from onboard.clock import WallClock, wait_s
 from onboard.errors import LinkError, UsageError
+from onboard.flash.robot_boards import BoardRobot, load_boards
 from onboard.link.decode import Decoder, StrutStatus
 from onboard.link.endpoint import parse_endpoint
+from onboard.link.motor_boards import MotorDecoder
+from onboard.link.motor_spec import MotorRobot
 from onboard.link.session import Session
 from onboard.resources import robot_file
-from onboard.robot import RobotSpec, load_robot
 
 CONNECT_S = 5.0
 MAX_LISTEN_S = 3600.0
@@ -42,7 +44,7 @@ def add(parser: argparse.ArgumentParser) -> Run:
 
 def run(args: argparse.Namespace) -> int:
     """Listen, then print; exit status 1 when a strut is missing or has a fault, 4 when the broker cannot be reached."""
-    spec = load_robot(robot_file(args.robot))
+    spec = load_boards(robot_file(args.robot))
     url = args.broker or os.environ.get(BROKER_VARIABLE)
     if not url:
         raise UsageError(f"struts needs the broker: --broker mqtt://host:1883, or ${BROKER_VARIABLE}")
@@ -65,9 +67,10 @@ def run(args: argparse.Namespace) -> int:
     return 1 if missing or any(row["fault"] for row in rows) else 0
 
 
-async def listen(spec: RobotSpec, url: str, seconds: float) -> tuple[list[dict[str, Any]], list[str]]:
+async def listen(spec: BoardRobot, url: str, seconds: float) -> tuple[list[dict[str, Any]], list[str]]:
     """One row a strut of the robot's file, and the names of boards that it does not have; LinkError without a broker."""
-    clock, decoder = WallClock(), Decoder(spec)
+    clock = WallClock()
+    decoder: Decoder = MotorDecoder(spec) if isinstance(spec, MotorRobot) else Decoder(spec)
     first: dict[int, tuple[float, int]] = {}  # of each strut: when the first batch came, and samples until then
 
     def take(strut: int, kind: str, payload: bytes, received_s: float) -> None:

@@ -18,9 +18,9 @@ from onboard.cli.catalog import Run
 from onboard.cli.run import BROKER_VARIABLE
 from onboard.errors import LinkError, UsageError
 from onboard.flash.image import check_firmware, firmware_folder
+from onboard.flash.robot_boards import BoardRobot, load_boards
 from onboard.link.endpoint import parse_endpoint
 from onboard.resources import robot_file
-from onboard.robot import RobotSpec, load_robot
 from onboard.update.fleet import FleetUpdate
 from onboard.update.keys import Signer, make_keys
 from onboard.update.manifest import TRIAL_S
@@ -60,7 +60,7 @@ def keygen(args: argparse.Namespace) -> int:
 
 def run(args: argparse.Namespace) -> int:
     """Update; exit status 0 when all boards run the firmware, 4 when one failed (none after it was touched), 5 while armed."""
-    spec = load_robot(robot_file(args.robot))
+    spec = load_boards(robot_file(args.robot))
     url = args.broker or os.environ.get(BROKER_VARIABLE)
     if not url:
         raise UsageError(f"update needs the broker: --broker mqtt://host:1883, or ${BROKER_VARIABLE}")
@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def choose(spec: RobotSpec, wanted: list[str]) -> list[str]:
+def choose(spec: BoardRobot, wanted: list[str]) -> list[str]:
     """The struts that are meant; UsageError for others."""
     valves = [board.id for board in spec.actuators.boards] if spec.actuators else []
     for board in wanted:

@@ -17,6 +17,7 @@ from onboard.doctor.check import Check, advice, bad, good
 from onboard.errors import LinkError, MissingExtraError, PrestressError
 from onboard.flash.certs import check as check_certificates
 from onboard.flash.found import find_boards
+from onboard.flash.robot_boards import BoardRobot
 from onboard.link.endpoint import Endpoint
 from onboard.resources import root
 from onboard.robot import RobotSpec
@@ -80,7 +81,7 @@ def models(folder: Path | None = None) -> Check:
     return good("models", f"{count} with the bytes of their manifests")
 
 
-def serial_ports(spec: RobotSpec | None) -> Check:
+def serial_ports(spec: BoardRobot | None) -> Check:
     """The actuator boards' ports, or whatever boards are on USB."""
     found = [str(board) for board in find_boards()]
     boards = spec.actuators.boards if spec is not None and spec.actuators else []
@@ -97,7 +98,7 @@ def serial_ports(spec: RobotSpec | None) -> Check:
     return good("serial ports", f"{', '.join(wanted.values()) or 'none needed'}; on USB now: {', '.join(found) or 'no board'}")
 
 
-def certificates(folder: Path, spec: RobotSpec, hosts: list[str]) -> Check:
+def certificates(folder: Path, spec: BoardRobot, hosts: list[str]) -> Check:
     """Dates, names, keys and modes of a folder that `prestress certs` made."""
     problems = [f"{one.name}: {one.problem}" for one in check_certificates(folder, spec.struts, hosts) if one.problem]
     if problems:
@@ -127,11 +128,11 @@ async def _sign_in(endpoint: Endpoint) -> None:
         raise LinkError(f"{endpoint}: {error or 'no answer'}: is it running, are address, user and password right?") from error
 
 
-def daemon(spec: RobotSpec) -> Check:
+def daemon(spec: BoardRobot) -> Check:
     """Whether this robot's daemon runs already, and who may talk to it."""
     path = socket_path(spec.name)
     try:
-        state = ask(path, {"do": "status"}).get("state", "unknown")
+        state = ask(path, {"do": "status"})["status"]["state"]
     except LinkError:
         return good("daemon", f"{spec.name} is not running; its socket will be {path}")
     mode = stat.S_IMODE(path.stat().st_mode)

@@ -91,7 +91,7 @@ def _image_problem(data: bytes, start: int, what: str) -> str:
 def _table(data: bytes) -> list[Partition] | str:
     """The partitions, or what is wrong with their table."""
     table = data[TABLE_AT - FLASH_START :][:TABLE_SIZE]
-    found = []
+    found: list[Partition] = []
     for at in range(0, len(table) - ENTRY_SIZE + 1, ENTRY_SIZE):
         entry = table[at : at + ENTRY_SIZE]
         if entry[:2] == MD5_MAGIC:

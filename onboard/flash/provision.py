@@ -33,9 +33,8 @@ from onboard.errors import ConfigError
 from onboard.flash.board_files import digest
 from onboard.flash.install import TLS_FOLDER, Provision
 from onboard.flash.private import check_private
-from onboard.link.motor_spec import MotorRobot
+from onboard.flash.robot_boards import BoardRobot, app_of
 from onboard.link.passwords import read_passwords
-from onboard.robot import RobotSpec
 from onboard.update.keys import read_public
 
 
@@ -111,14 +110,7 @@ def _section(path: Path, key: str, value: Any, kind: type[Any]) -> Any:
         raise ConfigError(str(path), shown, f"is missing, unknown or not what it must be; {key} has {known}") from None
 
 
-def app_of(spec: RobotSpec | MotorRobot, board_id: str) -> str:
-    """The application that the robot's board `board_id` runs."""
-    if board_id not in spec.struts:
-        return "valve"
-    return "motor" if isinstance(spec, MotorRobot) else "strut"
-
-
-def provision(spec: RobotSpec | MotorRobot, board_id: str, secrets: Secrets) -> Provision:
+def provision(spec: BoardRobot, board_id: str, secrets: Secrets) -> Provision:
     """The settings of the robot's board `board_id`; ConfigError names what is missing."""
     valves = {board.id: board for board in spec.actuators.boards} if spec.actuators else {}
     if board_id not in valves and board_id not in spec.struts:

@@ -18,10 +18,10 @@ from onboard.errors import LinkError, PrestressError, SafetyError, WireError
 from onboard.flash.board_files import ARCHITECTURES
 from onboard.flash.flasher import image_for
 from onboard.flash.image import bytecode_of
+from onboard.flash.robot_boards import BoardRobot, app_of
 from onboard.link.board_json import Birth, decode_birth
 from onboard.link.endpoint import Endpoint
 from onboard.link.topics import Topics
-from onboard.robot import RobotSpec
 from onboard.runtime.control_socket import ask, runtime_dir, socket_path
 from onboard.safety.table import State
 from onboard.update.board import BoardUpdate, Outcome, Report, decode_report
@@ -101,7 +101,7 @@ class FleetUpdate:
 
     def __init__(
         self,
-        spec: RobotSpec,
+        spec: BoardRobot,
         endpoint: Endpoint,
         signer: Signer,
         firmware: Path,
@@ -176,7 +176,7 @@ class FleetUpdate:
         image = image_for(self._firmware, architecture)
         if bytecode_of(image) != mpy & 0xFF:
             raise LinkError(f"its interpreter loads files of version {mpy & 0xFF}, mpy-cross makes {bytecode_of(image)}")
-        return make_update(image, board, "strut", mpy, self._signer, self._trial_s)
+        return make_update(image, board, app_of(self._spec, self._spec.struts[0]), mpy, self._signer, self._trial_s)
 
     async def _listen(self, client: aiomqtt.Client, topics: Topics, channels: dict[str, _BoardChannel]) -> None:
         wanted: dict[str, tuple[_BoardChannel, Callable[[bytes], Any]]] = {}

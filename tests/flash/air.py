@@ -118,8 +118,8 @@ def start_anew(board: VirtualBoard) -> None:
 class Talk:
     """The host's end of one board's update topics, for messages that the product would never send."""
 
-    def __init__(self, port: int, name: str) -> None:
-        base = f"{SPEC.link.prefix}/v1/{name}/"
+    def __init__(self, port: int, name: str, prefix: str = SPEC.link.prefix) -> None:
+        base = f"{prefix}/v1/{name}/"
         self._base = base
         self.reports: list[Report] = []
         self.acks: list[ConfigAck] = []
@@ -135,7 +135,7 @@ class Talk:
     def _take(self, _client: object, _user: object, message: Any) -> None:
         if message.topic.endswith("ota/ack"):
             self.reports.append(decode_report(message.payload))
-        else:
+        elif message.topic.endswith("cfg/ack"):
             self.acks.append(decode_config_ack(message.payload))
 
     def send(self, leaf: str, payload: bytes, retain: bool = False) -> None:

@@ -69,12 +69,9 @@ def test_a_certificate_of_another_name(copy: Path) -> None:
 def test_a_name_that_begins_like_the_boards_is_another(tmp_path: Path) -> None:
     folder = tmp_path / "certs"
     make(folder, ["strut1", "strut11"], ["robot-host"], 90)
-    assert [one.problem for one in check(folder, ["strut1", "strut11"])] == [""] * 5
     for suffix in (".key", ".pem"):
         shutil.copy2(folder / f"strut11{suffix}", folder / f"strut1{suffix}")
-    assert {one.name: one.problem for one in check(folder, ["strut1"]) if one.problem} == {
-        "strut1": "bears another name than strut1"
-    }
+    assert [one.problem for one in check(folder, ["strut1"]) if one.name == "strut1"] == ["bears another name than strut1"]
 
 
 def test_a_certificate_by_another_authority(copy: Path, tmp_path: Path) -> None:

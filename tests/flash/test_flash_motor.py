@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from onboard.cli.flash import load_boards
 from onboard.errors import ConfigError, UsageError
 from onboard.flash.flasher import Flasher, Job
-from onboard.flash.provision import app_of, provision, read_secrets
+from onboard.flash.provision import provision, read_secrets
+from onboard.flash.robot_boards import app_of, load_boards
 from onboard.resources import robot_file
 from sim.flash.usb_board import UsbBoard
 from tests.firmware.conftest import wait_until
@@ -51,5 +51,5 @@ def test_a_board_that_the_robot_does_not_have_is_refused(tmp_path: Path) -> None
 
 
 def test_robots_without_boards_are_refused_in_words() -> None:
-    with pytest.raises(UsageError, match="no boards to flash"):
+    with pytest.raises(UsageError, match="have no boards"):
         load_boards(robot_file("vine"))
