@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import shutil
 import socket
 import subprocess
@@ -19,8 +20,10 @@ from onboard.flash.certs import make
 from onboard.flash.flasher import Flasher
 from onboard.link.endpoint import Endpoint, parse_endpoint
 from onboard.resources import root
+from onboard.update.fleet import FleetUpdate
 from sim.flash.usb_board import UsbBoard
-from tests.flash.support import job
+from tests.flash.air import NEW, OLD, SPEC, Keys, firmware, snapshot
+from tests.flash.support import booted, job
 
 MOSQUITTO = shutil.which("mosquitto", path="/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin")
 pytestmark = pytest.mark.skipif(
@@ -150,6 +153,30 @@ def test_a_flashed_strut_joins(port: int, certs: Path, usb: Callable[..., UsbBoa
         assert b"strut07" in asyncio.run(birth())
     finally:
         one.unplug()
+
+
+@pytest.mark.long
+def test_a_strut_is_updated_over_the_air_through_mosquitto_and_nobody_but_the_daemon_can_do_that(
+    port: int, certs: Path, usb: Callable[..., UsbBoard], tmp_path: Path, keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Flashed with its own certificate, offered to, permitted and proved over TLS, under the ACL of deploy/."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))
+    shutil.copytree(certs, tmp_path / "certs")
+    shutil.copy2(keys.signer.path.with_suffix(".pub"), tmp_path / "update.pub")
+    extra = 'certificates = "certs"\nname = "127.0.0.1"\n\n[update]\nkey = "update.pub"\n'
+    one = usb()
+    Flasher(dataclasses.replace(job(one, tmp_path, port=port, extra=extra), link_s=30.0), snapshot()).flash()
+
+    def fleet(name: str) -> FleetUpdate:
+        return FleetUpdate(SPEC, parse_endpoint(url(port, certs, name)), keys.signer, firmware(), 20)
+
+    # Another board's certificate: its offers reach nobody, whoever signed them, and it hears no answer.
+    done, failed = asyncio.run(fleet("strut08").run(["strut07"]))
+    assert done == [] and "does not answer" in failed["strut07"] and booted(one) == OLD
+    done, failed = asyncio.run(fleet("daemon").run(["strut07"]))
+    assert failed == {} and [(row.before, row.version) for row in done] == [(OLD, NEW)]
+    assert (one.jail / "slot").read_text() == "b" and not (one.jail / "trial").exists()
+    assert booted(one) == NEW
 
 
 def test_a_key_that_is_not_the_certificates_is_refused(port: int, certs: Path) -> None:

@@ -17,6 +17,7 @@ from onboard.flash.robot_boards import load_boards
 from onboard.link.broker import EmbeddedBroker
 from onboard.link.endpoint import Endpoint
 from onboard.resources import robot_file
+from onboard.runtime.control_socket import ControlSocket, socket_path
 from onboard.update.fleet import FleetUpdate
 from sim.boards.launcher import VirtualBoard
 from sim.boards.motor_rig import motor_board_configs
@@ -63,6 +64,20 @@ def test_rods_get_certificates_which_the_doctor_checks(tmp_path: Path, capsys: p
     (folder / "rod1.key").unlink()
     said = doctor.certificates(folder, ROBOT, ["127.0.0.1"])
     assert not said.ok and "rod1: its key is missing" in said.message
+
+
+def test_the_doctor_tells_the_state_of_its_daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))
+
+    async def story() -> str:
+        server = ControlSocket(socket_path("three_bar"), lambda request: {"status": {"state": "disarmed"}})
+        await server.start()
+        try:
+            return (await asyncio.to_thread(doctor.daemon, ROBOT)).message
+        finally:
+            await server.close()
+
+    assert asyncio.run(story()) == "three_bar runs, disarmed"
 
 
 def test_robots_without_boards_are_refused_by_every_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
