@@ -127,6 +127,13 @@ class Safety(Section, frozen=True):
     degraded_window_s: Annotated[float, _number(1, 3600, "what degraded_budget_s is counted over, since arming")] = 60.0
 
 
+class Recording(Section, frozen=True):
+    """[recording]: what one recording may take of the disk. Beyond it the oldest parts are removed (an eighth at a time)."""
+
+    max_bytes: Annotated[int, _number(1_000_000, 10**13, "all parts of one recording together")] = 8_000_000_000
+    min_free_bytes: Annotated[int, _number(0, 10**13, "free space that must stay on the disk; 0: none")] = 200_000_000
+
+
 class RobotSpec(Section, frozen=True):
     """Everything the daemon needs to know about one robot. `file` is where it came from, for messages."""
 
@@ -143,6 +150,7 @@ class RobotSpec(Section, frozen=True):
     estimator: Any
     simulation: Simulation
     physics_hash: str
+    recording: Recording = msgspec.field(default_factory=Recording)
     actuators: Valves | None = None
     controller: Any = None
     calibration: Any = None  # onboard.calibration.file.Calibration, where one was given
@@ -168,9 +176,10 @@ PLAIN_SECTIONS: dict[str, type[Section]] = {
     "safety": Safety,
     "simulation": Simulation,
     "actuators": Valves,
+    "recording": Recording,
 }
 TYPED_SECTIONS = ("structure", "orientation", "estimator", "controller")
-_OPTIONAL = {"actuators", "controller"}
+_OPTIONAL = {"actuators", "controller", "recording"}
 _PHYSICS = ("structure", "actuators")
 
 

@@ -15,7 +15,7 @@ from onboard.errors import ConfigError
 from onboard.link.motor_spec import MotorLaw, MotorRobot, Motors, motor_robot_of
 from onboard.messages import Floats, frozen
 from onboard.resources import robot_file
-from onboard.robot import Imu, Link
+from onboard.robot import Imu, Link, Recording
 
 Positive = Annotated[float, Meta(gt=0.0, le=1e7)]
 Cap = Annotated[int, Meta(ge=0, le=5)]
@@ -176,6 +176,7 @@ class ThreeBar(Section, frozen=True):
     motors: Motors
     imu: Imu
     link: Link
+    recording: Recording = msgspec.field(default_factory=Recording)
 
     def primitive(self, name: str) -> Primitive:
         """The primitive called `name`; raises ConfigError listing the known ones."""

@@ -20,6 +20,7 @@ from onboard.navigation.parts import NavigationOptions, NavigationParts
 from onboard.planning.course import COURSES
 from onboard.resources import robot_file
 from onboard.runtime.daemon import Daemon, Options
+from onboard.telemetry.recorder import Limits
 from onboard.three_bar_robot import NAME, ThreeBar, load_robot
 
 
@@ -80,5 +81,7 @@ def _hardware(args: argparse.Namespace, path: Path, spec: ThreeBar) -> int:
 def _daemon(args: argparse.Namespace, path: Path, spec: ThreeBar, mission: Mission, broker: Endpoint) -> int:
     clock = WallClock()
     parts = NavigationParts(spec, mission, NavigationOptions(path, args.poses, broker), clock)
-    daemon = Daemon(Options(path, args.record, not args.no_realtime, args.duration), parts, clock)
+    limits = Limits(spec.recording.max_bytes, spec.recording.min_free_bytes)
+    options = Options(path, args.record, not args.no_realtime, args.duration, limits=limits)
+    daemon = Daemon(options, parts, clock)
     return asyncio.run(daemon.run())

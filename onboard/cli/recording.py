@@ -66,6 +66,7 @@ def info(recording: Recording) -> dict[str, object]:
         "robot": recording.metadata.get("robot"),
         "version": recording.metadata.get("version"),
         "seconds": round(last_s - first_s, 3) if first_s is not None and last_s is not None else 0.0,
+        "part": recording.part or None,
         "messages": dict(counts),
         "states": states,
     }

@@ -22,6 +22,7 @@ from onboard.robot import RobotSpec, load_robot
 from onboard.runtime.control_socket import refuse_a_second, socket_path
 from onboard.runtime.daemon import Daemon, Options
 from onboard.runtime.tower import TowerOptions, TowerParts
+from onboard.telemetry.recorder import Limits
 
 BROKER_VARIABLE = "PRESTRESS_BROKER"
 
@@ -112,7 +113,8 @@ def _daemon(args: argparse.Namespace, path: Path, spec: RobotSpec, broker: Endpo
     clock = WallClock()
     parts = TowerParts(spec, TowerOptions(broker, ports, args.postures, tuple(args.fed)), clock)
     calibration = encode(spec.calibration).decode() if spec.calibration is not None else None
-    options = Options(path, args.record, not args.no_realtime, args.duration, calibration)
+    limits = Limits(spec.recording.max_bytes, spec.recording.min_free_bytes)
+    options = Options(path, args.record, not args.no_realtime, args.duration, calibration, limits)
     daemon = Daemon(options, parts, clock)
     status = asyncio.run(daemon.run())
     if args.json:

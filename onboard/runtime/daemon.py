@@ -21,7 +21,7 @@ from onboard.runtime.parts import LoopTotals, Parts
 from onboard.runtime.realtime import WAKE_EARLY_S, enter_realtime, freeze_garbage
 from onboard.safety.supervisor import Supervisor
 from onboard.safety.table import Event, State
-from onboard.telemetry.recorder import McapRecorder, NullRecorder
+from onboard.telemetry.recorder import NO_LIMITS, Limits, McapRecorder, NullRecorder
 
 log = logging.getLogger("prestress")
 
@@ -39,6 +39,7 @@ class Options:
     realtime: bool = True
     duration_s: float | None = None
     calibration: str | None = None  # the file's text, kept for recordings
+    limits: Limits = NO_LIMITS  # what a recording may take of the disk
 
 
 class Daemon:
@@ -184,7 +185,7 @@ class Daemon:
         }
         if self.options.calibration is not None:
             metadata["calibration"] = self.options.calibration
-        return McapRecorder(path, self.clock, metadata, lambda line: log.error("%s", line))
+        return McapRecorder(path, self.clock, metadata, lambda line: log.error("%s", line), self.options.limits)
 
     async def _shut_down(self, background: list[asyncio.Task[None]]) -> None:
         self.manager.stopping()

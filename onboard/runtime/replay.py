@@ -98,6 +98,10 @@ def replay(
     recording: Recording, spec: RobotSpec, on_message: Callable[[str, dict[str, Any]], None] = lambda topic, fields: None
 ) -> ReplayResult:
     """Replay all of `recording` on `spec`; `on_message` sees every recorded message after it has been fed or compared."""
+    if recording.part:
+        raise RecordingError(
+            f"{recording.path}: is part {recording.part} of a recording: only from its beginning can it be replayed"
+        )
     sink, outputs, result = ReplaySink(), _Outputs(), ReplayResult()
     try:
         epoch_start = int(recording.metadata.get("epoch_start", "0"))

@@ -16,6 +16,7 @@ from mcap.records import Channel, Message, Metadata, Schema
 from mcap.stream_reader import StreamReader
 
 from onboard.errors import RecordingError
+from onboard.telemetry.parts import oldest_part, parts_from
 from onboard.telemetry.recorded import check
 from onboard.telemetry.schemas import decode
 
@@ -44,10 +45,24 @@ class Recording:
     messages: int = 0
 
     def __iter__(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """(topic, fields) in the order of writing; complete chunks only. Raises RecordingError for a message of another make."""
+        """(topic, fields) in the order of writing, part after part; complete chunks only.
+
+        Raises RecordingError for a message of another make."""
         self.truncated, self.messages = None, 0
+        for path in parts_from(self.path, self.part):
+            yield from self._read(path)
+            if self.truncated is not None:
+                return
+
+    @property
+    def part(self) -> int:
+        """Which part of its recording the file is; 0: the beginning, from which alone it can be replayed."""
+        text = self.metadata.get("part", "0")
+        return int(text) if text.isdecimal() and len(text) < 10 else 0
+
+    def _read(self, path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         channels: dict[int, str] = {}
-        with self.path.open("rb") as file:
+        with path.open("rb") as file:
             records = StreamReader(file, validate_crcs=True, record_size_limit=MAX_RECORD_BYTES).records
             finished = False
             try:
@@ -60,10 +75,10 @@ class Recording:
                             fields = decode(record.data)
                             problem = check(topic, fields)
                             if problem:
-                                raise RecordingError(f"{self.path}: message {self.messages + 1}, on {topic}: {problem}")
+                                raise RecordingError(f"{path}: message {self.messages + 1}, on {topic}: {problem}")
                             self.messages += 1
                             yield topic, fields
-                    elif isinstance(record, Metadata) and record.name == "prestress":
+                    elif isinstance(record, Metadata) and record.name == "prestress" and path == self.path:
                         self.metadata.update(record.metadata)
                     elif not isinstance(record, Schema) and type(record).__name__ == "Footer":
                         finished = True
@@ -78,6 +93,11 @@ class Recording:
 def open_recording(path: Path) -> Recording:
     """The recording at `path` with its metadata read; raises RecordingError when it is none of ours."""
     if not path.is_file():
+        oldest = oldest_part(path)
+        if oldest is not None:
+            raise RecordingError(
+                f"{path}: its beginning has been given up to stay within its size; what is left begins at {oldest}"
+            )
         raise RecordingError(f"{path}: there is no such recording")
     recording = Recording(path)
     try:

@@ -11,6 +11,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -28,6 +29,16 @@ TOPICS = list(SCHEMAS)
 _F_SETPIPE_SZ = 1031
 
 
+class Limits(NamedTuple):
+    """How much of the disk a recording may take; 0: no limit. A recording that has lost its beginning cannot be replayed."""
+
+    max_bytes: int = 0
+    min_free_bytes: int = 0
+
+
+NO_LIMITS = Limits()
+
+
 class NullRecorder:
     """Records nothing."""
 
@@ -42,11 +53,16 @@ class McapRecorder:
     """One recording. `write` never blocks; a disk error is reported once through `on_error` and ends the recording.
 
     Message times are monotonic seconds laid onto the wall clock as it stood at the start, so they stay ordered when the
-    wall clock steps. If the daemon is killed, the writer still finishes the file.
+    wall clock steps. If the daemon is killed, the writer still finishes the file. Beyond `limits` the oldest parts go.
     """
 
     def __init__(
-        self, path: Path, clock: Clock, metadata: Mapping[str, str], on_error: Callable[[str], None] = lambda line: None
+        self,
+        path: Path,
+        clock: Clock,
+        metadata: Mapping[str, str],
+        on_error: Callable[[str], None] = lambda line: None,
+        limits: Limits = NO_LIMITS,
     ) -> None:
         self.path = path
         self.dropped = 0
@@ -66,7 +82,7 @@ class McapRecorder:
         assert self._process.stdin is not None and self._process.stdout is not None
         self._pipe, self._answers = self._process.stdin.fileno(), self._process.stdout.fileno()
         self._enlarge_pipe()
-        start = msgspec.json.encode({"path": str(path.absolute()), "metadata": dict(metadata)}) + b"\n"
+        start = msgspec.json.encode({"path": str(path.absolute()), "metadata": dict(metadata), **limits._asdict()}) + b"\n"
         os.write(self._pipe, start)
         answer = self._answer(START_TIMEOUT_S)
         if answer != "ready":
