@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -50,8 +50,8 @@ class Recording:
         Raises RecordingError for a message of another make."""
         self.truncated, self.messages = None, 0
         for path in parts_from(self.path, self.part):
-            yield from self._read(path)
-            if self.truncated is not None:
+            self.truncated = yield from self._read(path)
+            if self.truncated:
                 return
 
     @property
@@ -60,7 +60,8 @@ class Recording:
         text = self.metadata.get("part", "0")
         return int(text) if text.isdecimal() and len(text) < 10 else 0
 
-    def _read(self, path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    def _read(self, path: Path) -> Generator[tuple[str, dict[str, Any]], None, str | None]:
+        """The messages of one part; returns where it breaks off, or None."""
         channels: dict[int, str] = {}
         with path.open("rb") as file:
             records = StreamReader(file, validate_crcs=True, record_size_limit=MAX_RECORD_BYTES).records
@@ -83,11 +84,10 @@ class Recording:
                     elif not isinstance(record, Schema) and type(record).__name__ == "Footer":
                         finished = True
             except msgspec.DecodeError as error:
-                self.truncated = f"unreadable message after {self.messages}: {error}"
+                return f"unreadable message after {self.messages}: {error}"
             except _BROKEN as error:
-                self.truncated = f"the file ends or breaks after {self.messages} messages ({type(error).__name__})"
-            if not finished and self.truncated is None:
-                self.truncated = f"the file ends after {self.messages} messages without its index"
+                return f"the file ends or breaks after {self.messages} messages ({type(error).__name__})"
+            return None if finished else f"the file ends after {self.messages} messages without its index"
 
 
 def open_recording(path: Path) -> Recording:
