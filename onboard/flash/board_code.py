@@ -48,6 +48,20 @@ def _look(folders, files):
         except OSError:
             pass
     print(json.dumps(found))
+def _is_folder(path):
+    try:
+        return os.stat(path)[0] & 0x4000 != 0
+    except OSError:
+        return False
+def _no_folder(path):
+    if _is_folder(path):
+        for entry in list(os.ilistdir(path)):
+            inner = path + "/" + entry[0]
+            if entry[1] & 0x4000:
+                _no_folder(inner)
+            else:
+                os.remove(inner)
+        os.rmdir(path)
 def _parents(path):
     at = path.find("/", 1)
     while at > 0:
@@ -56,10 +70,14 @@ def _parents(path):
         except OSError as error:
             if error.errno != 17:
                 raise
+            if not _is_folder(path[:at]):
+                os.remove(path[:at])
+                os.mkdir(path[:at])
         at = path.find("/", at + 1)
 def _begin(path):
     global _file
     _parents(path)
+    _no_folder(path)
     _file = open(path, "wb")
 def _more(text):
     _file.write(binascii.a2b_base64(text))
@@ -80,6 +98,7 @@ def _end(staged, path, digest):
         raise ValueError("hash of " + path)
     if hasattr(os, "sync"):
         os.sync()
+    _no_folder(path)
     os.rename(staged, path)
 def _drop(paths):
     for path in paths:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +15,7 @@ from onboard.flash.flasher import Flasher
 from onboard.flash.raw_repl import BoardError, RawRepl
 from sim.boards.jail import own
 from sim.flash.usb_board import UsbBoard
-from tests.flash.support import booted, files_of, flash, job, newer_firmware
+from tests.flash.support import booted, files_of, flash, job, newer_firmware, secrets_file
 
 Boards = Callable[..., UsbBoard]
 
@@ -79,6 +82,53 @@ def test_a_file_damaged_on_the_board_is_written_again(usb: Boards, tmp_path: Pat
     path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     done = flash(one, tmp_path)
     assert done.slot == "b" and (one.jail / "b" / "common" / "ring.mpy").read_bytes() == content
+
+
+def test_a_half_copied_file_system_with_files_for_folders_and_folders_for_files_is_put_right(usb: Boards, tmp_path: Path) -> None:
+    """As a copy by hand may leave it; nothing on it boots."""
+    one = usb()
+    flash(one, tmp_path)
+    one.unplug()
+    jail = one.jail
+    for name in ("boot.py", "main.py", "a/strut/sensor.mpy"):
+        (jail / name).write_bytes((jail / name).read_bytes()[:100])
+    shutil.rmtree(jail / "a" / "common")
+    (jail / "a" / "common").write_text("a file")
+    (jail / "b").write_text("a file")
+    for name in ("identity.json", "slot", "main.py.new", "trial"):
+        (jail / name).unlink(missing_ok=True)
+        (jail / name / "deeper").mkdir(parents=True)
+        (jail / name / "deeper" / "file").write_text("in a folder")
+    own(jail)
+    one.plug_in()
+    assert flash(one, tmp_path).version == "0.1.0"
+    one.unplug()
+    one.plug_in()
+    assert booted(one) == "0.1.0"
+    assert not flash(one, tmp_path).changed
+
+
+def test_two_flashers_at_once_do_not_mix(usb: Boards, tmp_path: Path) -> None:
+    """Two commands, one port: one flashes, the other says that the port is taken."""
+    one = usb()
+    words = ["flash", "manipulator", f"strut07={one.port}", "--secrets", str(secrets_file(tmp_path))]
+    program = "import sys\nimport onboard.cli.flash\nfrom onboard.cli.main import main\nprint('ready', flush=True)\n"
+    program += f"input()\nsys.exit(main({words!r}))\n"
+    command = [sys.executable, "-c", program]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    both = [subprocess.Popen(command, text=True, **pipes) for _ in range(2)]  # type: ignore[call-overload]
+    assert [process.stdout.readline() for process in both] == ["ready\n"] * 2
+    for process in both:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    said = [process.communicate(timeout=120.0)[1] for process in both]
+    codes = [process.returncode for process in both]
+    assert sorted(codes) == [0, 4], said
+    assert "is taken by another program" in said[codes.index(4)]
+    assert flash(one, tmp_path).changed is False
+    one.unplug()
+    one.plug_in()
+    assert booted(one) == "0.1.0"
 
 
 def test_several_boards_side_by_side(usb: Boards, tmp_path: Path) -> None:
