@@ -7,7 +7,9 @@ import math
 import numpy as np
 
 from onboard.estimation.compiled import compiled
-from onboard.messages import Bools, Floats
+from onboard.messages import Bools, Floats, Ints, SensorFlag
+
+OWN_TROUBLE = int(SensorFlag.SATURATED | SensorFlag.NOT_FINITE | SensorFlag.BUS_ERROR)  # what a strut says of itself
 
 
 @compiled
@@ -39,8 +41,11 @@ class Consistency:
 
     A strut is left out once the average of its normalised residual (over `after_s`) exceeds `limit` and it is the worst of its
     module, and comes back when the average falls under half of that. At most one strut of a module is left out: with two
-    contradicting ones nobody can tell which is right. alternation: what the residuals of some module's struts share with
-    alternating sign [sigmas]: the mark of a ring that is not flat, on which no single strut is to blame.
+    contradicting ones nobody can tell which is right. A strut whose own flags say that its readings are cut off or broken is
+    blamed before its neighbours: a fit spreads one strut's error over its module.
+
+    alternation: what the residuals of some module's struts share with alternating sign [sigmas]: the mark of a ring that is
+    not flat, on which no single strut is to blame.
     """
 
     def __init__(self, modules: int, saddle: Floats, limit: float, after_s: float) -> None:
@@ -54,18 +59,38 @@ class Consistency:
         self._any, self.alternation = False, 0.0
         self.excluded: Bools = np.zeros(self._shape[0] * self._shape[1], dtype=np.bool_)
 
-    def update(self, residual: Floats, seen: Bools, dt_s: float) -> None:
-        """Take the residuals (MN, 2) of one tick; `seen` (MN,) are the struts that had a direction to compare."""
+    def update(self, residual: Floats, seen: Bools, flags: Ints, dt_s: float) -> None:
+        """Take the residuals (MN, 2) of one tick; `seen` (MN,) are the struts that had a direction to compare.
+
+        flags (MN,): messages.SensorFlag that the struts' sensors carry at this tick.
+        """
         keep = math.exp(-max(0.0, dt_s) / self._after_s)
         worst2, self.alternation = _average(self._average, residual, seen, keep, self._saddle)
         if worst2 < self._limit**2 and not self._any:
             return
         size = np.hypot(self._average[:, 0], self._average[:, 1])
-        self.excluded &= size > 0.5 * self._limit
-        by_module = size.reshape(self._shape)
+        suspect = seen & ((flags & OWN_TROUBLE) != 0)
+        self.excluded &= (size > 0.5 * self._limit) | suspect
+        by_module, doubtful = size.reshape(self._shape), suspect.reshape(self._shape)
         out = self.excluded.reshape(self._shape)
         for m in range(self._shape[0]):
-            worst = int(np.argmax(by_module[m]))
-            if by_module[m, worst] > self._limit and not out[m].any():
-                out[m, worst] = True
+            if by_module[m].max() > self._limit or out[m].any():
+                self._blame(by_module[m], doubtful[m], out[m])
         self._any = bool(self.excluded.any())
+
+    def to_blame(self, bad: Bools, flags: Ints) -> Bools:
+        """Of the struts (MN,) that fit badly just now: in a module where some say themselves that they are in trouble, those."""
+        doubtful = ((flags & OWN_TROUBLE) != 0).reshape(self._shape)
+        here = bad.reshape(self._shape)
+        own = here.any(axis=1) & doubtful.any(axis=1)
+        blamed: Bools = np.where(own[:, None], doubtful, here).reshape(-1)
+        return blamed
+
+    def _blame(self, size: Floats, doubtful: Bools, out: Bools) -> None:
+        """Decide on one module, `out` (N,) in place: a doubtful strut takes the place of one that was left out before it."""
+        if doubtful.any():
+            if not (out & doubtful).any():
+                out[:] = False
+                out[int(np.argmax(np.where(doubtful, size, -1.0)))] = True
+        elif not out.any():
+            out[int(np.argmax(size))] = True

@@ -155,7 +155,7 @@ class DiscMap:
                 self._coast(dt_s)
             self._follow(dt_s, max(count, 1))
         self._last_t_s = observations.t_s
-        self._consistency.update(self._residual, self._used, dt_s)
+        self._consistency.update(self._residual, self._used, observations.flags, dt_s)
         if self._mode == DIRECTION:
             ticks = max(1.0, config.drift_correlation_s / max(dt_s, 1e-9))
             learn(

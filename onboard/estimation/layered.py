@@ -91,10 +91,10 @@ class Layered:
         self._strained = self._strained + 1 if strained else 0
         dt_s = 0.0 if self._last_t_s is None else observations.t_s - self._last_t_s
         self._last_t_s = observations.t_s
-        self._consistency.update(self._residual, through, dt_s)
+        self._consistency.update(self._residual, through, observations.flags, dt_s)
         blamed = readable & ~use
         if strained:
-            blamed |= use & (np.abs(self._residual[:, 0]) > self.STRAINED_SIGMAS)
+            blamed |= self._consistency.to_blame(use & (np.abs(self._residual[:, 0]) > self.STRAINED_SIGMAS), observations.flags)
         flags = observations.flags | np.where(blamed, int(SensorFlag.INCONSISTENT), 0)
         extra = EstimateFlag.DEGRADED if strained else EstimateFlag.NONE
         return self._reporter.build(observations, use, self._position, self._rotation, covariance, flags, extra)
