@@ -13,8 +13,11 @@ from msgspec import Meta
 
 from onboard.config import Section, convert, read_toml
 from onboard.errors import ConfigError
+from onboard.growing.lines import LineMap, Lines, ValveRobot, line_map, valve_robot
 from onboard.messages import Floats, frozen
 from onboard.resources import root
+from onboard.robot import Link
+from onboard.three_bar_robot import Safety
 
 Positive = Annotated[float, Meta(gt=0.0, le=1e7)]
 NotNegative = Annotated[float, Meta(ge=0.0, le=1e7)]
@@ -97,6 +100,7 @@ class Camera(Section, frozen=True):
     delay_ms: Annotated[int, Meta(ge=0, le=1000)]
     noise_m: Annotated[float, Meta(ge=0.0, le=0.1)]
     spacing_m: Annotated[float, Meta(gt=0.0, le=0.5)]
+    points: Annotated[int, Meta(ge=4, le=64)]
 
 
 Span = Annotated[list[Annotated[float, Meta(ge=-100.0, le=100.0)]], Meta(min_length=2, max_length=2)]
@@ -138,6 +142,13 @@ class Planner(Section, frozen=True):
     time_limit_s: Annotated[float, Meta(gt=0.0, le=3600.0)]
 
 
+class Rates(Section, frozen=True):
+    """Loops of the daemon."""
+
+    control_hz: Annotated[float, Meta(ge=10.0, le=200.0)]
+    supervisor_hz: Annotated[float, Meta(ge=1.0, le=200.0)]
+
+
 class VineRobot(Section, frozen=True):
     """The whole file; `file` and `physics_hash` are added on loading."""
 
@@ -151,6 +162,26 @@ class VineRobot(Section, frozen=True):
     map: Map
     model: Model
     planner: Planner
+    lines: Lines
+    rates: Rates
+    safety: Safety
+    link: Link
+
+    @property
+    def name(self) -> str:
+        """The robot's name."""
+        return self.robot.name
+
+    def valves(self) -> ValveRobot:
+        """What link and boards need to know."""
+        return valve_robot(self.name, self.file, self.lines, self.link, self.actuators.command_ttl_ms)
+
+    @property
+    def line_map(self) -> LineMap:
+        """From values to the lines' pressures."""
+        a = self.actuators
+        growth, pressure = (a.growth.min_m_s, a.growth.max_m_s), (a.pressure.min_pa, a.pressure.max_pa)
+        return line_map(self.lines, growth, pressure, self.low[1:], self.high[1:])
 
     @property
     def low(self) -> Floats:
@@ -240,6 +271,7 @@ def _check(spec: VineRobot) -> None:
             raise ConfigError(file, f"map.{axis}", f"is {[low_m, high_m]}: must reach from below to above 0, where the base is")
     if spec.map.cells[0] > 1000 or spec.map.cells[1] > 1000:
         raise ConfigError(file, "map.cell_m", f"gives {spec.map.cells} cells: at most 1000 a side")
+    spec.valves()  # refuses lines whose pressures contradict each other
     if spec.body.links % 2:
         raise ConfigError(file, "body.links", f"is {spec.body.links}: must be even: two links are one of the planner's model")
     if not np.isfinite(spec.stall_force_n):

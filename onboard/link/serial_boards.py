@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -13,10 +14,23 @@ from onboard.errors import ConfigError, LinkError
 from onboard.link.clock_sync import SyncSchedule
 from onboard.link.serial_board import SerialBoard, Tap
 from onboard.messages import BoardReport, Setpoints
-from onboard.robot import RobotSpec
+from onboard.robot import Link, Valves
 
 POLL_S = 0.02
 FAST_SYNC_S = 0.05
+
+
+class ValveRobot(Protocol):
+    """What must be known of a robot, whatever its kind."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def file(self) -> str: ...
+    @property
+    def actuators(self) -> Valves | None: ...
+    @property
+    def link(self) -> Link: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +58,7 @@ class SerialBoards:
     tap(board, "in" or "out", message type, payload, t_s) sees every good frame.
     """
 
-    def __init__(self, spec: RobotSpec, clock: Clock, ports: Mapping[str, str], tap: Tap | None = None) -> None:
+    def __init__(self, spec: ValveRobot, clock: Clock, ports: Mapping[str, str], tap: Tap | None = None) -> None:
         if spec.actuators is None:
             raise LinkError(f"{spec.name} has no actuator boards")
         missing = [board.id for board in spec.actuators.boards if not ports.get(board.id)]

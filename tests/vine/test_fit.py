@@ -182,7 +182,7 @@ def test_walls_that_cross_are_refused_and_walls_that_meet_are_not(tmp_path: Path
     path.write_text("trial,time_s,x_mm,y_mm\n" + "\n".join(f"0,{0.1 * f},{x},0" for f in range(4) for x in (0, 25, 50)))
     walls = tmp_path / "tracks.walls.csv"
     walls.write_text("x1_mm,y1_mm,x2_mm,y2_mm\n200,0,300,0\n250,-50,250,50\n")
-    with pytest.raises(ConfigError, match="row 2 of the data.*crosses the wall of row 1"):
+    with pytest.raises(ConfigError, match=r"row 2 of the data.*crosses the wall of row 1"):
         load(path)
     walls.write_text("x1_mm,y1_mm,x2_mm,y2_mm\n200,0,300,0\n300,0,300,50\n250,0,250,50\n")
     assert len(load(path)[0].walls) == 3
