@@ -21,6 +21,7 @@ from onboard.messages import BoardReport, Floats, frozen
 
 CONFIGURE_S = 0.5  # repeating a configuration that is not acknowledged
 END_COUNTS = 3
+BOOTS = 8  # whose counts are remembered
 SEQUENCE_HALF = 1 << 31
 SEQUENCE_MASK = (1 << 32) - 1
 
@@ -82,6 +83,7 @@ class MotorStream:
         self.rest_u, self.speed_rad_s, self.current_a = (np.full(n, np.nan) for _ in range(3))
         self._robot = robot
         self._zero_u = np.full(n, robot.law.rest_start_u)  # rest length at count 0 of the present boot
+        self._zeros: dict[int, Floats] = {}  # the same of the newest boots: a boot id that comes back counts on from its own
         self._birth: Birth | None = None
         self._config: MotorConfig | None = None
         self._acknowledged = False
@@ -107,8 +109,13 @@ class MotorStream:
             self.counts["unfit"] += 1
             return
         if self._config is None or birth.boot_id != self._config.boot_id:
-            if not np.isnan(self.rest_u).any():
+            if birth.boot_id in self._zeros:
+                self._zero_u = self._zeros[birth.boot_id]
+            elif not np.isnan(self.rest_u).any():
                 self._zero_u = self.rest_u.copy()  # shorted motors hold their spools
+            self._zeros[birth.boot_id] = self._zero_u
+            if len(self._zeros) > BOOTS:
+                del self._zeros[next(iter(self._zeros))]
             self._forget("not configured yet")
             self._config = motor_config(self._robot, birth.boot_id, self._zero_u)
             self._sequence = 0
@@ -149,6 +156,8 @@ class MotorStream:
         """Take telemetry of the present boot; WireError for another kind of board."""
         if self._birth is None or frame.boot_id != self._birth.boot_id:
             self.counts["other_boot"] += 1
+            if self._birth is not None and not self.ready:
+                self.problem = f"{self.entry.id}: telemetry and birth come from two boots: a second board of that name?"
             return
         last = self._state
         if last is not None and ((frame.sequence - last.sequence + SEQUENCE_HALF) & SEQUENCE_MASK) <= SEQUENCE_HALF:

@@ -47,6 +47,7 @@ class StrutStream:
         self._repeated = 0
         self._twin_frames = 0
         self._twin_s = float("-inf")
+        self._spoken = False  # whether the present boot has sent anything but its birth
 
     def born(self, birth: Birth, received_s: float) -> None:
         """A birth that fits: its scales hold from now on; a new boot id starts sequence and clock anew."""
@@ -59,6 +60,7 @@ class StrutStream:
             if self.boot_id is not None and self.boot_id not in self._earlier_boots:
                 self._earlier_boots.append(self.boot_id)
             self.boot_id = birth.boot_id
+            self._spoken = False
             self._next_sequence = None
             self.time.restart()
         self._birth = birth
@@ -72,6 +74,11 @@ class StrutStream:
             self.two_boards = self.two_boards or self._twin_frames >= TWIN_FRAMES
         elif self.two_boards and received_s - self._twin_s > TWIN_GONE_S:
             self.two_boards = False
+
+    @property
+    def _usurped(self) -> bool:
+        """Whether a birth has come that nothing follows, while the board from before sends on: then that one shall be heard."""
+        return not self._spoken and self._twin_frames >= TWIN_FRAMES
 
     def distrust(self) -> None:
         """The board's newest birth is useless: accept nothing until a good one comes."""
@@ -92,8 +99,9 @@ class StrutStream:
         if birth is None or frame.boot_id != birth.boot_id or frame.config_generation != birth.config_generation & 0xFF:
             self._refuse("unborn")
             # What an earlier boot sent may still be on its way; no birth would make it readable.
-            self.birth_wanted = self.birth_wanted or frame.boot_id not in self._earlier_boots
+            self.birth_wanted = self.birth_wanted or frame.boot_id not in self._earlier_boots or self._usurped
             return None
+        self._spoken = True
         elapsed_us: list[int] = frame.elapsed_us.tolist()
         count = len(elapsed_us)
         if any(later <= earlier for earlier, later in pairwise(elapsed_us)):

@@ -189,7 +189,8 @@ def test_an_old_command_reaches_no_board(boards: Boards) -> None:
     boards.all_ready()
     boards.sink.arm(1)
     boards.sent.clear()
-    boards.sink.send(Setpoints(boards.clock.now_s() - 0.11, np.zeros(6), "test"))
+    too_old_s = ROBOT.motors.command_ttl_ms / 1000.0 + 0.01
+    boards.sink.send(Setpoints(boards.clock.now_s() - too_old_s, np.zeros(6), "test"))
     assert boards.sent == []
     assert boards.sink.refused["expired"] == 1
 
