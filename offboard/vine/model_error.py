@@ -13,10 +13,11 @@ from onboard.planning.vine.dynamics import VineDynamics
 from onboard.planning.vine.state import layout_of
 from onboard.vine_robot import VineRobot
 from sim.vine.goals import steering_task
+from sim.vine.plant import plant_robot
 from sim.vine.reach import follow
 from sim.vine.simulator import Simulator
 from sim.vine.state import Options
-from sim.vine.steer import field_for, plant_robot
+from sim.vine.steer import field_for
 
 KNOTS = 4
 

@@ -11,7 +11,8 @@ import numpy as np
 from onboard.errors import MissingExtraError
 from sim.vine.draw import canvas, pyplot_or_hint
 from sim.vine.goals import Task
-from sim.vine.steer import FRAME_S, Episode
+from sim.vine.plant import FRAME_S
+from sim.vine.steer import Episode
 
 EVERY = 3  # frames of the simulation a frame of the film
 
@@ -38,9 +39,14 @@ def draw_episode(made: Episode, task: Task, tolerance_m: float, path: Path) -> N
 
 
 def film_episode(
-    made: Episode, task: Task, tolerance_m: float, path: Path, progress: Callable[[int], None] | None = None
+    made: Episode,
+    task: Task,
+    tolerance_m: float,
+    path: Path,
+    progress: Callable[[int], None] | None = None,
+    every: int = EVERY,
 ) -> None:
-    """An MP4 at the speed it happened."""
+    """An MP4 at the speed it happened. every: which of the lines are shown; a film has one every EVERY frames of the plant."""
     try:
         import imageio_ffmpeg
     except ImportError as error:
@@ -50,11 +56,11 @@ def film_episode(
     size = figure.canvas.get_width_height()
     writer = imageio_ffmpeg.write_frames(str(path), size, fps=1 / (EVERY * FRAME_S))
     writer.send(None)
-    for k in range(0, len(made.lines), EVERY):
+    for k in range(0, len(made.lines), every):
         line.set_data(*(1e3 * made.lines[k].T))
         figure.canvas.draw()
         writer.send(np.ascontiguousarray(np.asarray(figure.canvas.buffer_rgba())[..., :3]))
         if progress:
-            progress(k + EVERY)
+            progress(k + every)
     writer.close()
     pyplot.close(figure)

@@ -16,9 +16,10 @@ from onboard.planning.sampling import Knots
 from onboard.planning.vine.cost import WayLeft
 from onboard.vine_robot import VineRobot
 from sim.vine.goals import Task
+from sim.vine.plant import FRAME_S, plant_robot
 from sim.vine.simulator import Simulator
 from sim.vine.state import Options
-from sim.vine.steer import FRAME_S, field_for, plant_robot
+from sim.vine.steer import field_for
 
 KNOTS, ELITE, KEEP = 6, 20, 0.3
 POPULATION = 200

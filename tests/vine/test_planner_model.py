@@ -19,7 +19,8 @@ from onboard.resources import robot_file
 from onboard.vine_robot import load_vine
 from sim.vine import Options, Scene, Simulator
 from sim.vine.goals import steering_task
-from sim.vine.steer import field_for, plant_robot
+from sim.vine.plant import plant_robot
+from sim.vine.steer import field_for
 
 ROBOT = load_vine(robot_file("vine"))
 LAYOUT = layout_of(ROBOT)

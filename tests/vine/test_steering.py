@@ -17,9 +17,10 @@ from onboard.resources import robot_file
 from onboard.vine_robot import load_vine
 from sim.vine.goals import steering_task
 from sim.vine.measure import obstacle_distance
+from sim.vine.plant import Plant
 from sim.vine.reach import follow, reachable
 from sim.vine.scene import circle
-from sim.vine.steer import Plant, field_for, steer
+from sim.vine.steer import field_for, steer
 from sim.vine.steering import read_rows, summary
 
 ROBOT = load_vine(robot_file("vine"))
