@@ -62,6 +62,8 @@ SUBJECTS: dict[str, str] = {
     "bench.update": "time to bring new firmware to 20 boards over the air",
     "bench.loop": "lateness of fixed-rate loops, idle and loaded",
     "bench.link": "20 boards through a broker: losses, age, processor time",
+    "bench.view": "frames a second of the live view, and what they cost",
+    "bench.soak": "long simulated operation with random faults: unsafe commands, memory, rates",
     "bench.dynamics": "plant and model rollouts",
     "fit.vine": "fit the vine's physical parameters to tracked shapes",
     "bench.vine": "vine solver against its peers",

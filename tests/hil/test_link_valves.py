@@ -21,7 +21,7 @@ from onboard.messages import Setpoints, frozen
 from onboard.robot import RobotSpec
 from sim.boards.jail import BoardConfig
 from sim.boards.launcher import BoardFleet
-from tests.cable import Cable
+from sim.faults.cable import Cable
 from tests.link_support import NoWallClock, robot, until
 
 BOARDS = 2

@@ -17,10 +17,10 @@ from onboard.errors import SafetyError
 from onboard.resources import robot_file
 from onboard.robot import load_robot
 from onboard.safety.faults import LINES, Fault, page
+from sim.faults.cable import Cable
+from sim.faults.network import BadNetwork
 from sim.rig import SimulatedRobot
-from tests.cable import Cable
 from tests.hil.support import log, ready, wait_for
-from tests.robustness.bad_network import BadNetwork
 
 ROOT = Path(__file__).resolve().parents[2]
 CONVERTER_PA = 150.0  # a count of the valve's converter

@@ -38,6 +38,11 @@ class Cable:
         for thread in self._threads:
             thread.start()
 
+    @property
+    def plugged(self) -> bool:
+        """Whether it is in."""
+        return bool(self._ends)
+
     def say_to_board(self, data: bytes) -> None:
         """Put bytes on the line as if the host had written them, once more or for the first time."""
         os.write(self._ends[2], data)

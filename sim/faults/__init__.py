@@ -1,0 +1,1 @@
+"""What can go wrong around a daemon, on purpose: cables and networks that disturb."""

@@ -1,0 +1,1 @@
+"""`prestress bench soak`: long simulated operation with random faults, every command judged."""
