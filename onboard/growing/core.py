@@ -16,7 +16,7 @@ from onboard.errors import SafetyError
 from onboard.growing.governor import GrowthGovernor
 from onboard.messages import BoardReport, Floats, Plan, Setpoints, frozen
 from onboard.navigation.conditions import Conditions, Inputs
-from onboard.planning.vine.play import Player
+from onboard.planning.vine.play import CREEP, Player
 from onboard.planning.vine.shape import CentreLine
 from onboard.ports import ActuatorSink, Recorder
 from onboard.runtime.parts import LoopTotals, Outcome
@@ -42,6 +42,7 @@ class GrowthCore:
         ttl_s = 1e-3 * spec.actuators.command_ttl_ms
         self.governor = GrowthGovernor(spec.line_map, start, slew, ttl_s, sink)
         self.conditions = Conditions((spec.lines.board,), spec.safety)
+        self._creep_m_s = CREEP * spec.actuators.growth.max_m_s
         self.line: CentreLine | None = None
         self.going = False
         self.command: Setpoints | None = None
@@ -62,8 +63,8 @@ class GrowthCore:
             return
         heading, curvature = self._had_at(t_s)
         self.line = CentreLine(t_s, frozen(points_m[:, :2]), heading, curvature)
-        if self.growing:
-            self.player.watch(self.line, received_s)
+        if self.growing and not self.player.arrived and self.player.watch(self.line, received_s):
+            self._asked_s = -np.inf  # a plan that only holds the tip is wanted at once
 
     def plan(self, t_s: float, plan: Plan) -> None:
         """What the planner has answered, at `t_s`."""
@@ -84,11 +85,10 @@ class GrowthCore:
             self.governor.arm(self.supervisor.epoch)
         playing = self.going and self.governor.free and self.supervisor.state is State.ACTIVE
         value = self.player.command(t_s, playing)
-        if not playing or self.player.wanted(t_s) is not None:
+        growth = min(value[0], self._creep_m_s) if self.player.arrived else value[0]
+        if not self.growing or self.player.wanted(t_s) is not None:
             self._played_s = t_s
-        wanted = Setpoints(
-            t_s, frozen([value[0], self.spec.actuators.pressure.set_pa, *value[1:]]), "plan" if playing else "hold"
-        )
+        wanted = Setpoints(t_s, frozen([growth, self.spec.actuators.pressure.set_pa, *value[1:]]), "plan" if playing else "hold")
         self.command = self.governor.issue(t_s, wanted, self.supervisor.state)
         if self.command is not None:
             self._recorder.write(schemas.COMMAND, t_s, schemas.command(self.command))

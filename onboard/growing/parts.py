@@ -102,7 +102,7 @@ class GrowthParts:
         core, planner, now_s = self.heart, self.planner, self._clock.now_s()
         for taken_s, points_m in self.poses.poll(now_s):
             core.picture(taken_s, points_m, now_s)
-        plan = planner.poll() if planner is not None else None
+        plan = planner.poll(core.player.arrived) if planner is not None else None
         if plan is not None:
             core.plan(t_s, plan)
         core.control_tick(t_s)

@@ -71,12 +71,12 @@ class Camera:
         self.hidden_until_s = -1.0
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         self._under_way: deque[tuple[float, Floats]] = deque()
-        self._boot_id, self._sequence, self._next_s = int.from_bytes(os.urandom(4), "little"), 0, -1.0
+        self._boot_id, self._sequence, self._next_s = int.from_bytes(os.urandom(4), "little"), 0, -1e300
 
     def tick(self, t_s: float, line: Floats) -> None:
         """Look at the centre line (P, 2) [m] at `t_s`, when it is time, and send what is due."""
-        if t_s >= self._next_s:
-            self._next_s = max(self._next_s, t_s - FRAME_S) + 1.0 / self.robot.rate_hz if self._next_s > 0.0 else t_s
+        if t_s >= self._next_s - 1e-6:
+            self._next_s = max(self._next_s, t_s - FRAME_S) + 1.0 / self.robot.rate_hz
             if t_s >= self.hidden_until_s:
                 points = evenly(line, self.robot.points)
                 noisy = points + self.robot.noise_m * self.rng.standard_normal(points.shape)

@@ -49,6 +49,9 @@ def test_the_shipped_file_describes_a_tube_that_stalls_at_pressure_times_area() 
         ("actuators__curvature__min_per_m", 1.0, "actuators"),
         ("map__y_m", [0.1, 0.5], "map.y_m"),
         ("map__cell_m", 0.001, "map.cell_m"),
+        ("lines__low_pa", 5.0e5, "lines.high_pa"),
+        ("lines__safe_pa", 1.0e5, "lines.safe_pa"),
+        ("camera__points", 65, "camera.points"),
         ("file", "elsewhere", "file"),
     ],
 )

@@ -49,8 +49,8 @@ class GrowthPlanner(OwnedProcess):
         )
         return self.put(msgspec.msgpack.encode(request))
 
-    def poll(self) -> Plan | None:
-        """A plan that has come in since the last call and still counts."""
+    def poll(self, arrived: bool) -> Plan | None:
+        """A plan that has come in since the last call and still counts: not one that was asked for on the way, once `arrived`."""
         raw = self.take()
         if raw is None:
             return None
@@ -58,4 +58,4 @@ class GrowthPlanner(OwnedProcess):
         if reply.number <= self._answered or reply.goal != self.goal:
             return None
         self.answered(reply.number, reply.problem, reply.seconds)
-        return reply.plan()
+        return reply.plan() if reply.arrived == arrived else None

@@ -16,6 +16,7 @@ from onboard.vine_robot import VineRobot
 
 HISTORY = 600  # commands kept to carry a state forward
 SIDEWAYS = 2.0  # tolerances beside the goal at which a tip that passes it still stops
+CREEP = 0.4  # of the top growth rate while the tip is held at the goal
 DIRECTION_POINTS = 4  # of a picture, from the tip back, that say where the tip points
 
 

@@ -56,10 +56,11 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """A plan, or why there is none."""
+    """A plan, or why there is none; goal and arrived as they were asked."""
 
     number: int
     goal: tuple[float, float]
+    arrived: bool
     problem: str = ""
     start_s: float = 0.0
     dt_s: float = 0.0
@@ -93,12 +94,15 @@ class Worker:
         try:
             plan = self._plan(request)
         except PrestressError as error:
-            return Reply(request.number, request.goal, str(error), seconds=self.clock.now_s() - began_s)
+            return Reply(request.number, request.goal, request.arrived, str(error), seconds=self.clock.now_s() - began_s)
         if plan is None:
-            return Reply(request.number, request.goal, "no rollout was usable", seconds=self.clock.now_s() - began_s)
+            return Reply(
+                request.number, request.goal, request.arrived, "no rollout was usable", seconds=self.clock.now_s() - began_s
+            )
         return Reply(
             request.number,
             request.goal,
+            request.arrived,
             start_s=plan.start_s,
             dt_s=plan.dt_s,
             expires_s=plan.expires_s,

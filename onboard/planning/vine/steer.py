@@ -19,13 +19,12 @@ from onboard.planning.sampling import Bounds, Coloured, Mixture
 from onboard.planning.vine.cost import TipCost, WayLeft
 from onboard.planning.vine.dynamics import VineDynamics
 from onboard.planning.vine.field import Field
-from onboard.planning.vine.play import Player
+from onboard.planning.vine.play import CREEP, Player
 from onboard.planning.vine.shape import CentreLine, ShapeFit
 from onboard.planning.vine.state import layout_of
 from onboard.vine_robot import VineRobot
 
 START_M = 1.5  # links that stand at the start
-CREEP = 0.4  # of the top growth rate while the tip is held at the goal
 
 
 def planner_config(robot: VineRobot, steps: int, step_s: float) -> MppiConfig:
