@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import json
-import multiprocessing as mp
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from pathlib import Path
 
 from offboard.three_bar.dataset import DataError, read_episode, shard_path, write_episode
-from offboard.three_bar.episodes import DRIVES, run_episode
+from offboard.three_bar.drive_value import COURSE
+from offboard.three_bar.episodes import DRIVES, Episode, run_episode
 from offboard.three_bar.terrains import TERRAINS, TRAINING_COURSES
-from onboard.errors import ConfigError, RobotFault, UsageError
-from onboard.models.manifest import load_model_file
+from offboard.three_bar.work import Local, Work
+from onboard.errors import ConfigError, PlanningError, RobotFault, UsageError
+from onboard.models.manifest import ModelFile, load_model_file
 from onboard.models.strut_dynamics import StrutDynamics
 from sim.three_bar.robot_file import load_robot, physics_hash
 
-KNOWN_TERRAINS = (*TERRAINS, *(f"course:{name}" for name in TRAINING_COURSES))
+KNOWN_TERRAINS = (*TERRAINS, *(f"{COURSE}{name}" for name in TRAINING_COURSES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class CollectSettings:
     drives: tuple[str, ...] = ("uniform", "bang", "coloured", "primitives")
     terrains: tuple[str, ...] = ("flat", "tilted", "walls", "ceiling", "ramp")
     mppi_samples: int = 16
-    model: str = ""  # manifest of an exported model that MPPI plans with; empty: the plant itself
+    model: str = ""  # manifest of an exported model to plan with; empty: MPPI plans with the plant itself
 
     def check(self) -> None:
         """Raises UsageError for what makes no sense."""
@@ -40,6 +40,8 @@ class CollectSettings:
             wrong = [item for item in chosen if item not in known]
             if wrong or not chosen:
                 raise UsageError(f"unknown {name} {', '.join(wrong) or '(none)'}; known: {', '.join(known)}")
+        if "value" in self.drives and not (self.model and all(terrain.startswith(COURSE) for terrain in self.terrains)):
+            raise UsageError("drive value needs a model, and courses (course:NAME) to drive on")
         if not 1 <= self.episodes <= 100_000:
             raise UsageError(f"episodes is {self.episodes}, must be 1..100000")
         if not 3.0 <= self.seconds <= 600.0:
@@ -57,16 +59,19 @@ class CollectSettings:
         return pairs[(index + index // 10) % len(pairs)]
 
 
-def collect(folder: Path, settings: CollectSettings, workers: int, progress: Callable[[int, int], None]) -> dict[str, int]:
+def collect(
+    folder: Path, settings: CollectSettings, workers: int, progress: Callable[[int, int], None], work: Work | None = None
+) -> dict[str, int]:
     """Make all episodes of `settings` in `folder`; `progress(done, all)` is called after each.
 
-    Returns counts: made, kept (were there), failed (the simulation broke down; such an episode is left out). Raises
-    DataError when the folder belongs to other settings or cannot be written.
+    Jobs run on `workers` processes, or on `work`; files are written here alone. Returns counts: made, kept (were there), failed
+    (the simulation broke down or there was nowhere to go; such an episode is left out). Raises DataError when the folder belongs
+    to other settings or cannot be written.
     """
     settings.check()
+    work = Local(workers) if work is None else work
     physics = physics_hash()
-    if settings.model:
-        _model(settings.model)  # a model that does not load is said before anything is done
+    model = load_model_file(Path(settings.model), load_robot().robot.name, physics) if settings.model else None
     _claim(folder, settings, physics)
     todo, kept = [], 0
     for index in range(settings.episodes):
@@ -76,37 +81,39 @@ def collect(folder: Path, settings: CollectSettings, workers: int, progress: Cal
             todo.append(index)
     done, counts = kept, {"made": 0, "kept": kept, "failed": 0}
     progress(done, settings.episodes)
-    for result in _work([(folder, index, settings, physics) for index in todo], workers):
-        counts[result] += 1
+    step_s = load_robot().plant.step_s
+    for index, episode in work.run(_make, [(index, settings, model) for index in todo]):
+        if episode is None:
+            counts["failed"] += 1
+        else:
+            write_episode(folder, index, episode, physics, step_s)
+            counts["made"] += 1
         done += 1
         progress(done, settings.episodes)
     return counts
 
 
-def _work(jobs: list[tuple[Path, int, CollectSettings, str]], workers: int) -> Iterator[str]:
-    if workers <= 1:
-        yield from map(_make, jobs)
-        return
-    with mp.get_context("spawn").Pool(workers) as pool:
-        yield from pool.imap_unordered(_make, jobs)
-
-
-def _make(job: tuple[Path, int, CollectSettings, str]) -> str:
-    folder, index, settings, physics = job
-    spec = load_robot()
+def _make(job: tuple[int, CollectSettings, ModelFile | None]) -> tuple[int, Episode | None]:
+    index, settings, model = job
     terrain, drive = settings.plan(index)
-    model = _model(settings.model) if settings.model else None
+    dynamics = _dynamics(model) if model is not None else None
+    seed = (settings.seed, index)
     try:
-        episode = run_episode(spec, terrain, drive, settings.seconds, (settings.seed, index), settings.mppi_samples, model)
-    except RobotFault:
-        return "failed"
-    write_episode(folder, index, episode, physics, spec.plant.step_s)
-    return "made"
+        return index, run_episode(load_robot(), terrain, drive, settings.seconds, seed, settings.mppi_samples, dynamics)
+    except (RobotFault, PlanningError):
+        return index, None
 
 
-@lru_cache(maxsize=1)
-def _model(path: str) -> StrutDynamics:
-    return StrutDynamics(load_model_file(Path(path), load_robot().robot.name, physics_hash()))
+_LOADED: dict[str, StrutDynamics] = {}
+
+
+def _dynamics(model: ModelFile) -> StrutDynamics:
+    """The model of a job; a process keeps the one it used last."""
+    key = model.manifest.onnx_sha256
+    if key not in _LOADED:
+        _LOADED.clear()
+        _LOADED[key] = StrutDynamics(model)
+    return _LOADED[key]
 
 
 def _is_whole(path: Path, physics: str) -> bool:

@@ -1,4 +1,4 @@
-"""One idea: an episode is one drive on one ground: random blocks, primitives, or MPPI with the plant as its own model."""
+"""One idea: an episode is one drive on one ground: random blocks, primitives, MPPI, or the controller itself to a goal."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from offboard.three_bar.drive_value import drive_value
 from offboard.three_bar.terrains import random_ground
 from onboard.errors import RobotFault
 from onboard.messages import Floats
@@ -19,7 +20,7 @@ from sim.three_bar.pose import heading
 from sim.three_bar.robot_file import CABLES, Primitive, ThreeBar
 from sim.three_bar.rollouts import PlantRollouts
 
-DRIVES = ("uniform", "bang", "coloured", "primitives", "mppi")
+DRIVES = ("uniform", "bang", "coloured", "primitives", "mppi", "value")
 LAYOUT = StrutState(caps=6, cables=CABLES)
 COMMANDS = Bounds(-np.ones(CABLES), np.ones(CABLES))
 BLOCK_S, HORIZON_S = 0.5, 2.0
@@ -190,8 +191,8 @@ def drive_plant(
 ) -> tuple[Plant, Recording]:
     """Drive for `seconds`; the plant as it stands at the end and what was recorded. Everything follows from `seed`.
 
-    MPPI plans with `model`, from what the robot can measure; without one it plans with the plant itself. Raises RobotFault
-    when the simulation breaks down.
+    MPPI plans with `model`, from what the robot can measure; without one it plans with the plant itself. `value` needs a model
+    and a course. Raises RobotFault when the simulation breaks down, PlanningError when there is nowhere to go.
     """
     rng = np.random.default_rng(list(seed))
     ground = random_ground(rng, terrain)
@@ -207,8 +208,10 @@ def drive_plant(
         elif drive == "mppi":
             dynamics = PlantDynamics(plant) if model is None else model
             drive_mppi(plant, record, rng, dynamics, mppi_samples)
+        elif drive == "value" and model is not None:
+            drive_value(plant, record.watch, rng, terrain, model)
         else:
-            raise ValueError(f"unknown drive {drive!r}; known: {', '.join(DRIVES)}")
+            raise ValueError(f"drive {drive!r} is unknown or lacks a model; known: {', '.join(DRIVES)}")
     except EnoughRecordedError:
         pass
     if not np.isfinite(record.caps).all() or np.abs(record.caps).max() > 500.0:

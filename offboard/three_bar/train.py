@@ -32,6 +32,7 @@ from sim.three_bar.robot_file import ThreeBar, load_robot, physics_hash
 
 CHECKPOINT = "checkpoint.pt"
 CABLE_OFFSET_U = 0.36
+DRIVEN = ("mppi", "value")  # drives whose windows data.driven_weight weighs
 
 
 class TrainError(PrestressError):
@@ -93,9 +94,8 @@ class Trainer:
         self.average = Dynamics(n, geometry_of(load_robot()))
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=t.learning_rate, weight_decay=t.weight_decay)
         self.progress = Progress()
-        weight = np.where(
-            [d == "mppi" for d in np.array(self.windows.drives)[self.windows.episode]], settings.data.driven_weight, 1.0
-        )
+        driven = np.isin(np.array(self.windows.drives)[self.windows.episode], DRIVEN)
+        weight = np.where(driven, settings.data.driven_weight, 1.0)
         self._odds = np.cumsum(weight / weight.sum())
         self._set_scale()
         if start is not None and not (folder / CHECKPOINT).is_file():

@@ -46,7 +46,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("drive", DRIVES)
+@pytest.mark.parametrize("drive", [drive for drive in DRIVES if drive != "value"])
 def test_an_episode_follows_from_its_seed_and_from_the_motor_law(spec: ThreeBar, drive: str) -> None:
     first = run_episode(spec, "walls", drive, 3.0, (1, 5), mppi_samples=4)
     again = run_episode(spec, "walls", drive, 3.0, (1, 5), mppi_samples=4)
