@@ -122,8 +122,8 @@ def test_the_curve_has_one_point_an_iteration(tmp_path: Path) -> None:
 
 
 WRONG = (
-    "--iterations 0", "--iterations 101", "--seed -1", "--episodes 3", "--driven 0", "--seconds nan", "--seconds 1", "--updates 0",
-    "--courses three_d", "--courses ,", "--workers 0",
+    "--iterations 0", "--iterations 101", "--seed -1", "--episodes 3", "--driven 0", "--seconds nan", "--seconds 1",
+    "--updates 0", "--courses three_d", "--courses ,", "--workers 0",
 )  # fmt: skip
 
 
