@@ -103,6 +103,7 @@ class Console:
                 "plan_ms": round(1e3 * planner.plan_s, 1),
                 "problem": planner.problem,
                 "plans": core.plans,
+                "plans_per_s": round(core.plans_per_s, 2),
                 "late": core.late,
             },
             "boards": {

@@ -48,6 +48,7 @@ class GrowthCore:
         self.command: Setpoints | None = None
         self.outcome = Outcome()
         self.plans = self.late = 0
+        self._planned_s = (np.inf, -np.inf)  # the first and the newest plan that counted
         self._reported: dict[str, BoardReport] = {}
         self._had: deque[tuple[float, float, float]] = deque(maxlen=REPORTS)
         self._judged_s = self._armed_s = self._played_s = self._asked_s = -np.inf
@@ -73,6 +74,7 @@ class GrowthCore:
         self._recorder.write(schemas.DECISION, t_s, schemas.encode(fields))
         if self.growing:
             self.plans += 1
+            self._planned_s = (min(self._planned_s[0], t_s), t_s)
             self.late += t_s > plan.start_s
             self.player.accept(plan)
 
@@ -138,11 +140,18 @@ class GrowthCore:
         return self.going and self.supervisor.state in (State.ACTIVE, State.DEGRADED)
 
     def due(self, t_s: float) -> bool:
-        """Whether a planner is to be asked at `t_s`, which then counts as asked."""
-        if self.line is None or t_s - self._asked_s < 1.0 / self.spec.planner.rate_hz - 1e-6:
+        """Whether a planner is to be asked at `t_s`, which then counts as asked; a tick early, so that the rate is kept."""
+        period_s = 1.0 / self.spec.planner.rate_hz - 1.0 / self.spec.rates.control_hz
+        if self.line is None or t_s - self._asked_s < period_s - 1e-6:
             return False
         self._asked_s = t_s
         return True
+
+    @property
+    def plans_per_s(self) -> float:
+        """Rate at which plans have come since the first that counted [1/s]."""
+        first_s, last_s = self._planned_s
+        return (self.plans - 1) / (last_s - first_s) if last_s > first_s else 0.0
 
     # --- outputs ----------------------------------------------------------------------------------------------------------
 

@@ -146,7 +146,7 @@ def _until(
 
 
 def judge(growth: Growth, status: dict[str, Any], ended_s: float, tolerance_m: float) -> dict[str, Any]:
-    """Figures of a run. plans_per_s: decisions that came in while growing, over that time."""
+    """Figures of a run. plans_per_s: between the first and the last plan that counted."""
     control = next(loop for loop in status["loops"] if loop["name"] == "control")
     planner, last = status["planner"], growth.last
     grown_s = max(ended_s - growth.begin_s, 0.0) if np.isfinite(growth.begin_s) else 0.0
@@ -161,7 +161,7 @@ def judge(growth: Growth, status: dict[str, Any], ended_s: float, tolerance_m: f
         "final_state": status["state"],
         "plans": planner["plans"],
         "plans_late": planner["late"],
-        "plans_per_s": round(planner["plans"] / grown_s, 2) if grown_s else 0.0,
+        "plans_per_s": planner["plans_per_s"],
         "plan_ms": planner["plan_ms"],
         "planner_restarts": planner["restarts"],
         "control_late_p50_ms": round(control["late_p50_us"] / 1e3, 3),

@@ -25,6 +25,7 @@ from onboard.planning.vine.steer import Steerer
 from onboard.vine_robot import load_vine
 
 CONTROLS = 3
+THREADS = min(2, len(os.sched_getaffinity(0)))  # rollouts come in two tiles
 
 
 class PlannerData(msgspec.Struct, frozen=True):
@@ -136,7 +137,7 @@ class Worker:
         old = self.steerer
         if old is None or tuple(old.goal) != request.goal or (old.arrived and not request.arrived):
             goal = np.array(request.goal)
-            self.steerer = Steerer(self.robot, self.field, goal, self.data.seed)
+            self.steerer = Steerer(self.robot, self.field, goal, self.data.seed, THREADS)
             if old is not None:
                 self.steerer.state, self.steerer.state_t_s = old.state, old.state_t_s
             return self.steerer
