@@ -13,15 +13,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from onboard.errors import WireError
 from onboard.link.serial_frame import FrameReader
 from onboard.link.wire import SETPOINT_PA, decode_command, ticks_difference
-from onboard.link.wire_types import MessageType
+from onboard.link.wire_types import CommandFrame, MessageType
 from onboard.robot import ActuatorBoard, Valves
 
 ALLOWED = frozenset({"arming", "active", "teaching", "degraded"})
-GRACE_S = 0.25  # between a supervisor's tick that ends a state and the last byte of a command from before it
+GRACE_S = 0.05  # between a supervisor's tick that ends a state and the issue of a command, as its time on the wire says it
+NEIGHBOURS = 200  # commands among which the quickest tells how a board's ticks lie on the host's clock
 ROUNDING_PA = 1.5 * SETPOINT_PA
 CLOCK_S = 0.02  # by how much two commands may stand further apart than their times in the board's clock say
 
@@ -47,10 +49,11 @@ class CommandWatch:
     def __init__(self, board: ActuatorBoard, valves: Valves) -> None:
         self.board, self._valves = board, valves
         self.verdict = Verdict()
-        self.times_s = array("d")
+        self._heard_s, self._issued_s, self._boots = array("d"), array("d"), array("q")
         self._reader, self._lock = FrameReader(), threading.Lock()
         self._last: tuple[int, int, np.ndarray] | None = None  # epoch, issue time [ticks], set-points [Pa]
         self._epoch = self._ended_epoch = -1
+        self._ticks = 0
 
     def hear(self, data: bytes) -> None:
         """The next bytes that the daemon has written."""
@@ -72,7 +75,7 @@ class CommandWatch:
             self.verdict.add("malformed", f"{name}: {error}")
             return
         self.verdict.commands += 1
-        self.times_s.append(now_s)
+        self._keep(frame, now_s)
         wanted_pa = frame.setpoints * SETPOINT_PA
         if len(wanted_pa) != self.board.channels:
             self.verdict.add("channels", f"{name}: {len(wanted_pa)} set-points for {self.board.channels} channels")
@@ -93,18 +96,43 @@ class CommandWatch:
                 self.verdict.add("slew", f"{name}: {step_pa:.0f} Pa within {1000 * elapsed_s:.1f} ms")
         self._last = (frame.epoch, frame.issued_ticks_us, wanted_pa)
 
+    def _keep(self, frame: CommandFrame, now_s: float) -> None:
+        """Remember when it was heard and when, in the board's ticks from its first command on, it was issued."""
+        issued_s = 0.0
+        if self._boots and self._boots[-1] == frame.boot_id:
+            issued_s = self._issued_s[-1] + ticks_difference(frame.issued_ticks_us, self._ticks) / 1e6
+        self._ticks = frame.issued_ticks_us
+        self._heard_s.append(now_s)
+        self._issued_s.append(issued_s)
+        self._boots.append(frame.boot_id)
+
+    def issue_times_s(self) -> np.ndarray:
+        """When each command was issued (n,), host monotonic [s].
+
+        A busy computer hears a line late, so the hearing alone would not do: a board's ticks are laid onto the host's clock by
+        the command that took least time among its neighbours."""
+        heard, issued, boots = (np.array(one) for one in (self._heard_s, self._issued_s, self._boots))
+        out = np.empty(len(heard))
+        if not len(out):
+            return out
+        ends = [*(np.flatnonzero(np.diff(boots)) + 1), len(heard)]
+        for start, end in zip([0, *ends[:-1]], ends, strict=True):
+            delay = heard[start:end] - issued[start:end]
+            padded = np.pad(delay, NEIGHBOURS, constant_values=np.inf)
+            least = sliding_window_view(padded, 2 * NEIGHBOURS + 1).min(axis=1)
+            out[start:end] = issued[start:end] + least
+        return out
+
     def judge_states(self, transitions: Iterable[tuple[float, str]]) -> None:
         """Compare with the supervisor's states: (time [s], state from then on), by time; before the first it is disarmed."""
         times, allowed = [-np.inf], [False]
         for t_s, state in transitions:
             times.append(t_s)
             allowed.append(state in ALLOWED)
-        spoken = np.frombuffer(self.times_s, dtype=np.float64) if self.times_s else np.empty(0)
-        at = np.searchsorted(times, spoken, side="right") - 1
-        late = np.searchsorted(times, spoken - GRACE_S, side="right") - 1
-        permitted = np.array(allowed)
+        issued = self.issue_times_s()
+        at = np.searchsorted(times, issued, side="right") - 1
+        since = np.searchsorted(times, issued - GRACE_S, side="right") - 1
         # Within the grace any state that held meanwhile may have been the one that the command was issued in.
-        before = np.concatenate([[0], np.cumsum(permitted)])
-        wrong = before[at + 1] - before[late] == 0
-        for t_s in spoken[wrong]:
+        permitted = np.concatenate([[0], np.cumsum(allowed)])
+        for t_s in issued[permitted[at + 1] == permitted[since]]:
             self.verdict.add("state", f"{self.board.id}: a command at {t_s:.3f} s, when none was allowed")

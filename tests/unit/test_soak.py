@@ -67,13 +67,30 @@ def test_a_command_that_breaks_a_rule_is_counted(reason: str, frames: list[bytes
     assert judged(*frames) == {reason: 1}
 
 
-@pytest.mark.parametrize(("at_s", "unsafe"), [(1.0, 1), (3.0, 0), (5.1, 0), (5.6, 1), (8.5, 0)])
+STATES = [(2.0, "arming"), (2.5, "active"), (5.0, "safe"), (7.0, "disarmed"), (8.0, "arming")]
+
+
+def judged_by_state(monkeypatch: pytest.MonkeyPatch, issued_s: list[float], late_s: list[float]) -> int:
+    one, now = CommandWatch(VALVES.boards[0], VALVES), [0.0]
+    monkeypatch.setattr(watch.time, "monotonic", lambda: now[0])
+    for k, (issue_s, delay_s) in enumerate(zip(issued_s, late_s, strict=True)):
+        now[0] = issue_s + delay_s
+        one.hear(encode_frame(MessageType.COMMAND, encode_command(1, k, k, round(1e6 * issue_s), 200, [REST] * 8)))
+    one.judge_states(STATES)
+    return sum(one.verdict.unsafe.values())
+
+
+@pytest.mark.parametrize(("at_s", "unsafe"), [(1.0, 1), (3.0, 0), (5.03, 0), (5.2, 1), (7.5, 1), (8.5, 0)])
 def test_a_command_outside_the_states_that_allow_it_is_counted(monkeypatch: pytest.MonkeyPatch, at_s: float, unsafe: int) -> None:
-    one = CommandWatch(VALVES.boards[0], VALVES)
-    monkeypatch.setattr(watch.time, "monotonic", lambda: at_s)
-    one.hear(command(REST))
-    one.judge_states([(2.0, "arming"), (2.5, "active"), (5.0, "safe"), (7.0, "disarmed"), (8.0, "arming")])
-    assert sum(one.verdict.unsafe.values()) == unsafe
+    assert judged_by_state(monkeypatch, [at_s], [0.0]) == unsafe
+
+
+def test_a_command_heard_late_is_judged_by_when_it_was_issued(monkeypatch: pytest.MonkeyPatch) -> None:
+    issued_s = [3.0 + 0.0125 * k for k in range(160)]  # until just before the safe state
+    late_s = [0.001] * 130 + [5.6 - t_s for t_s in issued_s[130:]]  # the last all at once, long after
+    assert judged_by_state(monkeypatch, [], []) == 0
+    assert judged_by_state(monkeypatch, issued_s, late_s) == 0
+    assert judged_by_state(monkeypatch, [*issued_s, 5.3, 5.31], [*late_s, 0.4, 0.39]) == 2
 
 
 def test_bytes_may_be_cut_anywhere() -> None:
