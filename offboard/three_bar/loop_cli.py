@@ -90,7 +90,7 @@ def settings_of(args: argparse.Namespace) -> LoopSettings:
         courses=tuple(args.courses),
         quick=args.quick,
         quick_evaluation=args.quick_evaluation,
-        **(QUICK if args.quick else chosen),  # type: ignore[arg-type]
+        **(QUICK if args.quick else chosen),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import os
 import resource
@@ -77,14 +78,18 @@ class Console:
         planner.set_goal(goal)
         return {"line": f"going to ({goal[0]:g}, {goal[1]:g}) u", "state": transition.target.value}
 
-    def _model(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Another model between two plans; one that does not fit is refused here and the old one stays."""
+    async def _model(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Another model between two plans; one that does not fit is refused, here or by the planner, and the old one stays."""
         path, planner, data = request.get("path"), self._parts.planner, self._parts.mission.data
         if not isinstance(path, str) or not path or planner is None:
             raise UsageError("model needs the path of a manifest")
-        load_model_file(Path(path), data.robot, data.physics_hash)
-        planner.set_model(path)
-        return {"line": f"model {path} from the next plan on"}
+        if not self._parts.mission.manifest:
+            raise UsageError(f"controller {data.kind!r} plans without a model")
+        # Reading and hashing would hold the control loop up.
+        file = await asyncio.to_thread(load_model_file, Path(path), data.robot, data.physics_hash)
+        number = planner.set_model(path)
+        about = f"{file.manifest.name} ({file.manifest.onnx_sha256[:12]})"
+        return {"line": f"model {about}: being loaded and tried", "installation": number, "model": about}
 
     def status(self) -> dict[str, Any]:
         """Everything a person or a script asks first; lengths in u unless the key says otherwise. lines: the same for people."""
@@ -123,7 +128,9 @@ class Console:
                 "plan_ms": round(1e3 * planner.plan_s, 1),
                 "problem": planner.problem,
                 "model": planner.model,
+                "model_number": planner.model_number,
                 "model_problem": planner.model_problem,
+                "model_swapping": planner.swapping,
                 "controller": parts.mission.data.kind,
                 **core.driver.counts,
             },

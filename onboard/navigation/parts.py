@@ -100,7 +100,7 @@ class NavigationParts:
         if situation is not None and planner is not None:
             planner.ask(situation)
             core.driver.asked(t_s)
-        elif planner is not None and not planner.warm:
+        elif planner is not None and (not planner.warm or planner.swapping):
             standing = core.look(t_s)
             if standing is not None and not planner.waiting:
                 planner.ask(standing)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -18,6 +18,7 @@ from onboard.errors import PrestressError
 from onboard.messages import Floats, Plan, frozen
 from onboard.planning.assembly import NavigatorData, build, load_dynamics
 from onboard.planning.exchange import Slot
+from onboard.planning.model_swap import ModelSwap, Probe
 from onboard.planning.navigator import Decision, GaitOrder, Navigator, Situation
 
 
@@ -32,16 +33,22 @@ class Request(msgspec.Struct, frozen=True):
     lead_in: bytes
     goal: tuple[float, float]
     model: str
+    model_number: int = 0
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """The decision for a request: a plan's values as bytes, or a gait. problem: why there is none. model: what made it."""
+    """The decision for a request: a plan's values as bytes, or a gait. problem: why there is none. model: what made it.
+
+    model_number: the installation in use. refused_number: the last one that was refused, model_problem says why.
+    """
 
     number: int
     goal: tuple[float, float]
     model: str
     problem: str = ""
     model_problem: str = ""
+    model_number: int = -1
+    refused_number: int = -1
     start_s: float = 0.0
     dt_s: float = 0.0
     expires_s: float = 0.0
@@ -55,7 +62,7 @@ class Reply(msgspec.Struct, frozen=True):
     seconds: float = 0.0
 
 
-def encode_situation(situation: Situation, number: int, goal: Floats, model: str) -> bytes:
+def encode_situation(situation: Situation, number: int, goal: Floats, model: str, model_number: int) -> bytes:
     """A request as it goes through the slot."""
     request = Request(
         number,
@@ -66,6 +73,7 @@ def encode_situation(situation: Situation, number: int, goal: Floats, model: str
         np.ascontiguousarray(situation.lead_in).tobytes(),
         (float(goal[0]), float(goal[1])),
         model,
+        model_number,
     )
     return msgspec.msgpack.encode(request)
 
@@ -89,16 +97,13 @@ class Worker:
         self.world = np.array(data.world)
         self.navigator: Navigator | None = None
         self.goal: tuple[float, float] | None = None
-        self.model = ""
-        self.model_problem = ""
-        self._refused_model = ""
+        self.swap = ModelSwap(lambda path: load_dynamics(self.data, path))
 
     def answer(self, request: Request) -> Reply:
         """A reply, whatever happens."""
         began_s = self.clock.now_s()
         try:
-            self._use_model(request.model)
-            navigator = self._navigator()
+            navigator = self._navigator(request)
             if request.goal != self.goal:
                 navigator.set_goal(np.array(request.goal))
                 self.goal = request.goal
@@ -106,54 +111,53 @@ class Worker:
             state = np.frombuffer(request.state)
             decision = navigator.decide(Situation(request.t_s, state, lead_in, request.now_s, request.start_s, self.world))
         except PrestressError as error:
-            return Reply(request.number, request.goal, self.model, str(error), self.model_problem)
+            return Reply(request.number, request.goal, self.swap.manifest, str(error), **self._models())
         seconds = self.clock.now_s() - began_s
-        common = {"model_problem": self.model_problem, "start_s": decision.start_s, "seconds": seconds}
+        common = {**self._models(), "start_s": decision.start_s, "seconds": seconds}
         if isinstance(decision, GaitOrder):
             return Reply(
                 request.number,
                 request.goal,
-                self.model,
+                self.swap.manifest,
                 gait=decision.name,
                 steps=[list(step) for step in decision.steps],
                 min_u=decision.min_u,
                 range_u=list(map(float, decision.range_u)),
-                **common,  # type: ignore[arg-type]
+                **common,
             )
         return Reply(
             request.number,
             request.goal,
-            self.model,
+            self.swap.manifest,
             dt_s=decision.dt_s,
             expires_s=decision.expires_s,
             estimate_t_s=decision.estimate_t_s,
             cost=float(decision.cost),
             value=np.ascontiguousarray(decision.value).tobytes(),
-            **common,  # type: ignore[arg-type]
+            **common,
         )
 
-    def _navigator(self) -> Navigator:
+    def _models(self) -> dict[str, Any]:
+        swap = self.swap
+        return {"model_problem": swap.problem, "model_number": swap.number, "refused_number": swap.refused}
+
+    def _navigator(self, request: Request) -> Navigator:
+        """The navigator with the model that is wanted, or with the one before it while that one is not ready or refused."""
         if self.navigator is None:
-            self.navigator = build(self.data, None)
+            dynamics = self.swap.first(request.model_number, request.model, self._probe(request)) if request.model else None
+            self.navigator = build(self.data, dynamics)
+        elif request.model and (lead_in := getattr(self.navigator, "lead_in", None)) is not None:
+            dynamics = self.swap.next(request.model_number, request.model, self._probe(request))
+            if dynamics is not None:
+                lead_in.dynamics = dynamics
         return self.navigator
 
-    def _use_model(self, model: str) -> None:
-        """Swap the model between plans; one that is refused leaves the old one in use and is not tried again."""
-        if model in (self.model, self._refused_model) or not model:
-            return
-        try:
-            dynamics = load_dynamics(self.data, Path(model))
-        except PrestressError as error:
-            self._refused_model, self.model_problem = model, str(error)
-            if self.navigator is None:
-                raise
-            return
-        self.model, self.model_problem, self._refused_model = model, "", ""
-        lead_in = getattr(self.navigator, "lead_in", None)
-        if lead_in is None:
-            self.navigator = build(self.data, dynamics)
-        else:
-            lead_in.dynamics = dynamics
+    def _probe(self, request: Request) -> Probe:
+        mppi = self.data.settings.mppi
+        steps = round(mppi.horizon_s / self.data.step_s)
+        rng = np.random.default_rng(0)
+        controls = rng.uniform(-1.0, 1.0, (mppi.samples, 1, self.data.layout.cables)).repeat(steps, axis=1)
+        return Probe(np.frombuffer(request.state), controls, self.world)
 
 
 def main() -> int:

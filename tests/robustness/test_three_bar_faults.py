@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
+import hashlib
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -9,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from onboard.cli.model import add_install
 from onboard.errors import PrestressError
+from onboard.resources import root
 from sim.three_bar.rig import SimulatedStruts
 from tests.hil.struts import drive, ready, struts, turning
 from tests.hil.support import wait_for
@@ -96,3 +101,52 @@ def test_a_model_of_another_robot_is_refused_while_driving(driving: SimulatedStr
         driving.ask("model", path=str(foreign))
     plans_go_on(driving)
     assert driving.status()["planner"]["model"].endswith("contact.json")
+
+
+def copied(folder: Path, name: str) -> Path:
+    """The shipped model under another name: a file of its own with a manifest of its own."""
+    shipped = root() / "models_onnx" / "three_bar" / "contact.json"
+    manifest = json.loads(shipped.read_text()) | {"name": name, "file": f"{name}.onnx"}
+    (folder / f"{name}.onnx").write_bytes(shipped.with_suffix(".onnx").read_bytes())
+    path = folder / f"{name}.json"
+    path.write_text(json.dumps(manifest))
+    return path
+
+
+def install(robot: SimulatedStruts, path: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
+    parser = argparse.ArgumentParser()
+    run = add_install(parser)
+    assert (
+        run(parser.parse_args(["three_bar", str(path), "--socket", str(robot.folder / "prestress" / "three_bar.sock"), "--json"]))
+        == 0
+    )
+    return json.loads(capsys.readouterr().out.splitlines()[-1])  # type: ignore[no-any-return]
+
+
+def test_a_model_is_installed_while_driving_and_a_bad_one_leaves_it_in_use(
+    driving: SimulatedStruts, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tmp_path.chmod(0o711)
+    pid = driving.status()["planner"]["pid"]
+    good = copied(tmp_path, "next")
+    assert install(driving, good, capsys)["model"] == str(good)
+    plans_go_on(driving)
+    assert driving.status()["planner"]["pid"] == pid and driving.status()["state"] == "active", "nothing stopped for it"
+
+    cut = copied(tmp_path, "cut")
+    cut.with_suffix(".onnx").write_bytes(cut.with_suffix(".onnx").read_bytes()[:-100])
+    noise = copied(tmp_path, "noise")
+    content = os.urandom(5000)
+    noise.with_suffix(".onnx").write_bytes(content)
+    about = json.loads(noise.read_text()) | {"onnx_bytes": 5000, "onnx_sha256": hashlib.sha256(content).hexdigest()}
+    noise.write_text(json.dumps(about))
+    for bad, why in ((cut, "cut off"), (noise, "does not load"), (tmp_path / "none.json", "cannot be read")):
+        with pytest.raises(PrestressError, match=why):
+            install(driving, bad, capsys)
+        assert driving.status()["planner"]["model"] == str(good)
+        plans_go_on(driving)
+
+    os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: driving.status()["planner"]["model_number"] >= 1 and driving.status()["planner"]["warm"], 30.0, "it is back")
+    plans_go_on(driving)
+    assert driving.status()["planner"]["model"] == str(good), "a new planner process begins with what worked"

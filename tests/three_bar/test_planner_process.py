@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,13 +14,13 @@ import pytest
 
 from onboard.clock import WallClock, wait_s
 from onboard.errors import EstimationError, PlanningError
-from onboard.messages import Plan, frozen
+from onboard.messages import Floats, Plan, frozen
 from onboard.planning.client import PlannerClient
 from onboard.planning.driver import Driver
 from onboard.planning.exchange import SLOT_BYTES, Slot
 from onboard.planning.gait import GaitPlayer
 from onboard.planning.navigator import Decision, GaitOrder
-from onboard.planning.process import Request, Worker, decision_of
+from onboard.planning.process import Reply, Request, Worker, decision_of
 from onboard.planning.strut_state import StrutTracker
 from sim.three_bar.robot_file import ThreeBar
 from tests.three_bar.planning_support import SETTINGS
@@ -91,9 +92,11 @@ def test_the_process_ends_with_the_loop_that_owns_it() -> None:
     assert pid is not None and not Path(f"/proc/{pid}").exists()
 
 
-def request(goal: tuple[float, float], model: str = "") -> Request:
+def request(goal: tuple[float, float], model: str = "", model_number: int = 0) -> Request:
     asked = situation(4.0, 0.0, -np.pi / 2)
-    return Request(1, asked.t_s, asked.now_s, asked.start_s, asked.state.tobytes(), asked.lead_in.tobytes(), goal, model)
+    return Request(
+        1, asked.t_s, asked.now_s, asked.start_s, asked.state.tobytes(), asked.lead_in.tobytes(), goal, model, model_number
+    )
 
 
 def test_a_model_of_another_robot_is_refused_and_the_old_one_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +112,7 @@ def test_a_model_of_another_robot_is_refused_and_the_old_one_stays(tmp_path: Pat
     worker = Worker(data("mppi"))
     first = worker.answer(request((-5.0, 0.0), str(tmp_path / "missing.json")))
     assert "missing.json" in first.problem, "without any model there is no plan, and the reason is said"
-    good = worker.answer(request((-5.0, 0.0), "good.json"))
+    good = worker.answer(request((-5.0, 0.0), "good.json", 1))
     assert good.problem == "" and isinstance(decision_of(good, 6), Plan)
     manifest = {
         "format": 1, "name": "contact", "robot": "worm", "file": "contact.onnx", "onnx_sha256": "0" * 64, "onnx_bytes": 1,
@@ -119,9 +122,67 @@ def test_a_model_of_another_robot_is_refused_and_the_old_one_stays(tmp_path: Pat
     }  # fmt: skip
     foreign = tmp_path / "foreign.json"
     foreign.write_bytes(msgspec.json.encode(manifest))
-    swapped = worker.answer(request((-5.0, 0.0), str(foreign)))
-    assert "worm" in swapped.model_problem and swapped.problem == ""
+    swapped = settled(worker, str(foreign), 2)
+    assert swapped.refused_number == 2 and "worm" in swapped.model_problem and swapped.problem == ""
     assert swapped.model == "good.json" and isinstance(decision_of(swapped, 6), Plan)
+
+
+def settled(worker: Worker, model: str, number: int) -> Reply:
+    """Ask for plans, as a drive does, until the model is in use or refused; every answer on the way is a plan."""
+    import asyncio
+
+    for _ in range(500):
+        reply = worker.answer(request((-5.0, 0.0), model, number))
+        assert reply.problem == "" and isinstance(decision_of(reply, 6), Plan)
+        if number in (reply.model_number, reply.refused_number):
+            return reply
+        asyncio.run(wait_s(0.01))
+    raise AssertionError("the model is neither used nor refused")
+
+
+class Broken(Slider):
+    def rollout(self, state: Floats, controls: Floats, world: Floats) -> Floats:
+        return super().rollout(state, controls, world) * np.nan
+
+
+class Sinking(Slider):
+    """The same with another name, to be told apart."""
+
+
+def test_a_model_is_swapped_between_plans_and_one_that_predicts_nonsense_never_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    from onboard.planning import process
+
+    waits = threading.Event()
+    kinds = {"slow.json": Sinking, "broken.json": Broken}
+
+    def load(navigator_data: object, manifest: Path) -> Slider:
+        if manifest.name == "slow.json":
+            assert waits.wait(20.0)
+        return kinds.get(manifest.name, Slider)()
+
+    monkeypatch.setattr(process, "load_dynamics", load)
+    worker = Worker(data("value"))
+    first = worker.answer(request((-5.0, 0.0), "first.json", 0))
+    assert first.model_number == 0
+    for _ in range(3):
+        reply = worker.answer(request((-5.0, 0.0), "slow.json", 1))
+        assert reply.model == "first.json" and isinstance(decision_of(reply, 6), Plan), "plans go on while the next one loads"
+    waits.set()
+    assert settled(worker, "slow.json", 1).model == "slow.json"
+    assert type(worker.navigator.lead_in.dynamics) is Sinking  # type: ignore[union-attr]
+
+    refused = settled(worker, "broken.json", 2)
+    assert "not finite" in refused.model_problem and refused.model == "slow.json" and refused.model_number == 1
+    assert type(worker.navigator.lead_in.dynamics) is Sinking  # type: ignore[union-attr]
+    assert settled(worker, "slow.json", 3).model_number == 3, "the same file may be installed again"
+
+
+def test_a_process_that_dies_after_a_refusal_comes_back_with_the_model_that_worked(client: PlannerClient) -> None:
+    client.model, client.model_number, client.wanted_model = "old.json", 0, "old.json"
+    assert client.set_model("bad.json") == 1 and client.swapping
+    client._heed_model(Reply(1, (0.0, 0.0), "old.json", model_problem="bad.json: damaged", model_number=0, refused_number=1))
+    assert client.wanted_model == "old.json" and not client.swapping and "damaged" in client.model_problem
+    assert client.set_model("new.json") == 2 and client.model_problem == ""
 
 
 def driver_of(spec: ThreeBar, lead_s: float = 0.1) -> Driver:
