@@ -163,13 +163,8 @@ def fit(
     unknowns = problem.unpack(packed)
     validation = math.nan
     if held:
-        growth = unknowns.values.get("growth", growth_m_s)
-        known = tuple(name for name in free if name == "scale")
-        other = Problem(problem.fitted_robot(unknowns), held, known, growth, fit_heading=heading, fit_time=time)
-        theirs = other.start({"scale": unknowns.values["scale"] / math.exp(other.start()[0])} if known else None)
-        for horizon in (18, 10**6):  # the held-out trials' own lengths and offsets only
-            theirs = _nuisances_only(other, theirs, horizon)
-        validation = float(other.errors(theirs).mean())
+        growth, scale = unknowns.values.get("growth", growth_m_s), unknowns.values.get("scale")
+        validation = held_out_error(problem.fitted_robot(unknowns), growth, held, scale=scale, heading=heading, time=time)
     return Fit(
         problem.fitted_robot(unknowns),
         unknowns.values,
@@ -182,6 +177,29 @@ def fit(
         starts,
         evaluations + problem.evaluations,
     )
+
+
+def held_out_error(
+    robot: Robot,
+    growth_m_s: float,
+    held: Sequence[Trial],
+    against: Sequence[Trial] | None = None,
+    scale: float | None = None,
+    heading: bool = False,
+    time: bool = False,
+) -> float:
+    """Mean distance [m] of held-out trials' points from the robot's lines; only the trials' own lengths and offsets are fitted.
+
+    against: measure at other trackings of the same growths instead, such as without noise.
+    """
+    known = () if scale is None else ("scale",)
+    problem = Problem(robot, held, known, growth_m_s, fit_heading=heading, fit_time=time)
+    theirs = problem.start(None if scale is None else {"scale": scale / math.exp(problem.start()[0])})
+    for horizon in (18, 10**6):
+        theirs = _nuisances_only(problem, theirs, horizon)
+    if against is not None:
+        problem = Problem(robot, against, known, growth_m_s, fit_heading=heading, fit_time=time)
+    return float(problem.errors(theirs).mean())
 
 
 def _nuisances_only(problem: Problem, packed: Array, horizon: int) -> Array:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from offboard.vine.cli import fit_vine
+from offboard.vine.evaluate import held_out
 from offboard.vine.synthetic import synthetic_trial, truth
 from offboard.vine.tracks import save
 from onboard.errors import ConfigError, UsageError
@@ -74,3 +75,11 @@ def test_evaluation_reports_agreement_with_a_trusted_solver_and_with_differences
     found = gradients(0, True)
     assert found["gradient_checks"] >= 50
     assert found["gradient_error"] < 1e-6
+
+
+@pytest.mark.long
+def test_the_law_that_made_the_tracks_predicts_held_out_trials_best() -> None:
+    found = held_out(0, True)
+    for key in ("held_out_mm", "held_out_clean_mm"):
+        assert found[key]["wrinkling"] < min(found[key]["linear"], found[key]["network"])
+    assert found["held_out_clean_mm"]["wrinkling"] < 0.3  # well under the noise of 1 mm
