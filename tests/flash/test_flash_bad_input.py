@@ -135,7 +135,7 @@ def test_a_flash_that_fills_up_half_way_keeps_the_firmware_in_use(usb: Boards, t
     one = usb()
     flash(one, tmp_path)
     chip = json.loads((one.jail / "sim" / "chip.json").read_text())
-    (one.jail / "sim" / "chip.json").write_text(json.dumps(chip | {"flash_bytes": 400_000}))
+    (one.jail / "sim" / "chip.json").write_text(json.dumps(chip | {"flash_bytes": 600_000}))
     one.unplug()
     one.plug_in()
     booted(one)
@@ -144,7 +144,7 @@ def test_a_flash_that_fills_up_half_way_keeps_the_firmware_in_use(usb: Boards, t
 
     def fill(step: str) -> None:
         if step == "writing":
-            filler.write_bytes(bytes(400_000))
+            filler.write_bytes(bytes(600_000))
 
     with pytest.raises(LinkError, match="flash is full; the firmware on it is unchanged"):
         Flasher(job(one, tmp_path), newer, on_step=fill).flash()
