@@ -16,7 +16,7 @@ from onboard.errors import ConfigError
 from onboard.growing.lines import LineMap, Lines, ValveRobot, line_map, valve_robot
 from onboard.messages import Floats, frozen
 from onboard.resources import root
-from onboard.robot import Link
+from onboard.robot import Link, Recording
 from onboard.three_bar_robot import Safety
 
 Positive = Annotated[float, Meta(gt=0.0, le=1e7)]
@@ -166,6 +166,7 @@ class VineRobot(Section, frozen=True):
     rates: Rates
     safety: Safety
     link: Link
+    recording: Recording = msgspec.field(default_factory=Recording)
 
     @property
     def name(self) -> str:

@@ -15,6 +15,7 @@ from onboard.growing.parts import GrowthOptions, GrowthParts
 from onboard.growing.task import read_task
 from onboard.resources import robot_file
 from onboard.runtime.daemon import Daemon, Options
+from onboard.telemetry.recorder import Limits
 from onboard.vine_robot import VineRobot, load_vine
 
 NAME = "vine"
@@ -75,5 +76,6 @@ def _hardware(args: argparse.Namespace, robot: VineRobot) -> int:
         raise UsageError(f"--port DEVICE is needed: {robot.file} names no serial port for {robot.lines.board}")
     clock = WallClock()
     parts = GrowthParts(robot, read_task(args.task), GrowthOptions(args.poses, port, args.seed), clock)
-    daemon = Daemon(Options(Path(robot.file), args.record, not args.no_realtime, args.duration), parts, clock)
-    return asyncio.run(daemon.run())
+    limits = Limits(robot.recording.max_bytes, robot.recording.min_free_bytes)
+    options = Options(Path(robot.file), args.record, not args.no_realtime, args.duration, limits=limits)
+    return asyncio.run(Daemon(options, parts, clock).run())
