@@ -16,8 +16,10 @@ import msgspec
 import numpy as np
 
 from onboard.clock import KernelTimer, WallClock, process_cpu_s
+from onboard.link.decode import Decoder
 from onboard.link.endpoint import Endpoint
 from onboard.link.session import Session
+from onboard.link.slots import LatestSlots
 from onboard.robot import RobotSpec, load_robot
 from onboard.runtime.core import Core
 from onboard.runtime.loop import LoopGroup
@@ -28,22 +30,46 @@ from onboard.runtime.warmup import warm_up
 from onboard.telemetry.recorder import NullRecorder
 from sim.boards.registers import G, ImuRegisterFile
 from sim.imu import ImuArray
+from sim.link_crowd import crowd_spec
 
 READY_S = 60.0  # for all boards to be heard and their clocks to be known
 SETTLE_S = 2.0
+NAMED = 8  # silent boards named in an error
 SENSOR_STEP_S = 0.002
+
+
+class LinkAlone:
+    """What listens when no estimator could stand on so many struts: the decoder, and the newest batch of every strut."""
+
+    def __init__(self, spec: RobotSpec) -> None:
+        self.decoder, self.slots = Decoder(spec), LatestSlots(len(spec.struts))
+
+    def packet(self, strut: int, kind: str, payload: bytes, received_s: float) -> None:
+        """As Core.packet."""
+        batch = self.decoder.packet(strut, kind, payload, received_s)
+        if batch is not None:
+            self.slots.put(batch)
+
+    def estimator_tick(self, t_s: float, skipped: int = 0) -> None:
+        """Take what has come, as the estimator would."""
+        self.slots.take()
+
+    def supervisor_tick(self, t_s: float, totals: LoopTotals) -> None:
+        """Nothing is judged."""
 
 
 class ListeningDaemon:
     """Session, decoder, orientation and estimator at the robot's rates, as the daemon runs them, with a tally of samples.
 
+    With `link_alone` session and decoder only.
+
     first, last (n,): sequence numbers of the first sample counted and of the one after the last; samples (n,): those accepted.
     """
 
-    def __init__(self, spec: RobotSpec, endpoint: Endpoint, seconds: float) -> None:
+    def __init__(self, spec: RobotSpec, endpoint: Endpoint, seconds: float, *, link_alone: bool = False) -> None:
         n = len(spec.struts)
         self.spec, self.clock, self.seconds = spec, WallClock(), seconds
-        self.core = Core(spec, NoBoards(), NullRecorder())
+        self.core: Core | LinkAlone = LinkAlone(spec) if link_alone else Core(spec, NoBoards(), NullRecorder())
         self.session = Session(spec, endpoint, self.clock, self._packet, self.core.decoder)
         self.loops = LoopGroup(self.clock)
         self.first, self.last, self.samples = np.full(n, -1), np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
@@ -90,7 +116,8 @@ class ListeningDaemon:
                 self.begun_s, self._cpu_s = t_s, process_cpu_s()
             elif t_s > self._deadline_s:
                 silent = [self.spec.struts[k] for k in struts if not decoder.synchronised(k)]
-                self._finish({"error": f"not heard within {READY_S:.0f} s: {', '.join(silent)}"})
+                more = f" and {len(silent) - NAMED} more" if len(silent) > NAMED else ""
+                self._finish({"error": f"not heard within {READY_S:.0f} s: {', '.join(silent[:NAMED])}{more}"})
         elif t_s - self.begun_s >= self.seconds:
             self._finish(self._figures(t_s - self.begun_s))
 
@@ -129,8 +156,13 @@ def listen(settings: dict[str, Any]) -> int:
     """The daemon's process."""
     # Without actuator boards: what is measured is the listening half, at the rates of the robot's file.
     spec = msgspec.structs.replace(load_robot(settings["robot"]), actuators=None, controller=None)
-    warm_up(spec)
-    daemon = ListeningDaemon(spec, Endpoint(settings["host"], settings["port"]), settings["seconds"])
+    struts = settings.get("struts")
+    if struts is None:
+        warm_up(spec)
+    else:
+        spec = crowd_spec(spec, struts, settings["batch"])
+    endpoint = Endpoint(settings["host"], settings["port"])
+    daemon = ListeningDaemon(spec, endpoint, settings["seconds"], link_alone=struts is not None)
     if settings["realtime"]:
         enter_realtime()
     else:
