@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from onboard.link.wire_types import BoardFault
 from onboard.messages import BoardReport
+from onboard.planning.recovery import Trouble
 from onboard.runtime.parts import LoopTotals
 from onboard.safety.table import Condition
 from onboard.three_bar_robot import Safety
@@ -20,7 +21,7 @@ class Inputs:
     """What is known at one supervisor tick.
 
     pose_s: when the newest true pose was taken, None before the first. idle_s: how long there has been a way to go and nothing
-    to go by. not_finite: the newest wish was not a number.
+    to go by. not_finite: the newest wish was not a number. trouble: what it is being freed from, or could not be.
     """
 
     t_s: float
@@ -31,6 +32,7 @@ class Inputs:
     degraded_s: float
     not_finite: bool
     totals: LoopTotals
+    trouble: Trouble | None = None
 
 
 class Conditions:
@@ -59,6 +61,10 @@ class Conditions:
         bits |= self._say(inputs.degraded_s > safety.degraded_budget_s, Condition.DEGRADED_OFTEN, often)
         bits |= self._say(inputs.totals.recorder_failed, Condition.RECORDER_FAILED, "")
         bits |= self._say(inputs.totals.link_down, Condition.LINK_DOWN, "")
+        trouble = inputs.trouble
+        if trouble is not None:
+            bit = Condition.ROBOT_TIPPED if trouble.kind == "tipped" else Condition.ROBOT_STUCK
+            bits |= self._say(True, bit, trouble.text)
         missed = self._share_missed(t_s, inputs.totals)
         return bits | self._say(missed > OVERLOAD_SHARE, Condition.LOOP_OVERLOAD, f"{100 * missed:.0f} % of ticks")
 

@@ -116,6 +116,7 @@ class Console:
             "goal": None if core.goal is None else core.goal.tolist(),
             "distance_u": None if distance_u is None else round(distance_u, 3),
             "arrived": core.arrived,
+            "rescues": dict(core.rescue.counts),
             "pose": pose,
             "rest_u": None if state.rest_u is None else [round(float(v), 3) for v in state.rest_u],
             "poses": {"received": parts.poses.received, "refused": dict(parts.poses.refused)},

@@ -15,11 +15,13 @@ from onboard.errors import EstimationError, SafetyError
 from onboard.link.motor_spec import Motors
 from onboard.messages import BoardReport, Floats, Plan, Setpoints, frozen
 from onboard.navigation.conditions import Conditions, Inputs
+from onboard.navigation.rescue import Rescue
 from onboard.navigation.state import StateKeeper
 from onboard.planning.driver import Driver
 from onboard.planning.gait import GaitPlayer
 from onboard.planning.navigator import Decision, Situation
 from onboard.planning.planar import planar_pose
+from onboard.planning.recovery import Recovery
 from onboard.planning.settings import PlannerSettings
 from onboard.ports import ActuatorSink, Recorder
 from onboard.runtime.parts import LoopTotals, Outcome
@@ -53,6 +55,7 @@ class NavigationCore:
         sink: ActuatorSink,
         recorder: Recorder,
         epoch_start: int,
+        recovery: Recovery | None = None,
     ) -> None:
         self.spec, self.settings, self.world = spec, settings, world
         self.boards = tuple(board.id for board in spec.motors.boards)
@@ -67,6 +70,7 @@ class NavigationCore:
         limits = MotorLimits(CABLES, motors.max_slew_per_s, travel.rest_min_u, travel.rest_max_u, ttl_s)
         self.governor = MotorGovernor(limits, sink)
         self.conditions = Conditions(self.boards, spec.safety)
+        self.rescue = Rescue(spec, world, self.driver, recovery)
         self.goal: Floats | None = None
         self.arrived = False
         self.command: Setpoints | None = None
@@ -87,7 +91,7 @@ class NavigationCore:
     def decision(self, t_s: float, decision: Decision) -> None:
         """What the planner has answered, at `t_s`."""
         self._recorder.write(schemas.DECISION, t_s, schemas.encode({"t_s": t_s, **decision_fields(decision)}))
-        if self.driving:
+        if self.driving and not self.rescue.freeing:
             self.driver.accept(decision, t_s)
 
     def control_tick(self, t_s: float, skipped: int = 0) -> Setpoints | None:
@@ -123,6 +127,7 @@ class NavigationCore:
             degraded_s,
             self.governor.not_finite,
             totals,
+            self.rescue.trouble,
         )
         transition = self.supervisor.step(self._judged_s, self.conditions.assess(inputs), self.conditions.details)
         if transition is not None:
@@ -145,6 +150,7 @@ class NavigationCore:
         transition = self.supervisor.request(self._judged_s, event)
         if event is Event.GO:
             self.goal, self.arrived = goal, False
+            self.rescue.begin()
             self.driver.pending = None  # what is being played goes on until the first plan to the new goal
             self.driver.next_s = self._played_s = t_s
         self._follow(transition)
@@ -219,8 +225,12 @@ class NavigationCore:
         rest_u, length_u = self.state.rest_u, self.state.length_u
         if self.supervisor.state is not State.ACTIVE or not self.going or rest_u is None or length_u is None:
             self.driver.rest(t_s)
+            self.rescue.pause()
             if self.driver.playing or not self.driving:
                 self._played_s = t_s
+            return None
+        if self.state.caps_u is not None and self.rescue.gives_up(t_s, self.state.caps_u):
+            self._forget_goal()
             return None
         value = self.driver.command(t_s, length_u, rest_u)
         if self.driver.playing:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from onboard.errors import UsageError
+from onboard.errors import ModelError, UsageError
 from onboard.messages import Floats
 from onboard.models.manifest import load_model_file
-from onboard.planning.assembly import GaitData, Kind, NavigatorData
+from onboard.planning.assembly import GaitData, Kind, NavigatorData, order_of
 from onboard.planning.course import Course, load_course, scene_of
 from onboard.planning.primitives import read_library
+from onboard.planning.recovery import Recovery
 from onboard.planning.settings import PlannerSettings, load_settings
 from onboard.resources import root
 from onboard.three_bar_robot import CAPS, Primitive, ThreeBar, physics_hash
@@ -67,6 +69,18 @@ def plan_mission(spec: ThreeBar, path: Path, course: str, controller: str, model
     )
     goal = np.array([table.goal.x_u, table.goal.y_u])
     return Mission(table, settings, world, goal, data, "" if astar else str(manifest))
+
+
+def recovery_of(mission: Mission) -> Recovery:
+    """What frees the robot: its primitives, by their measured effects where there is a library of them."""
+    data = mission.data
+    library = data.library
+    if library is None:
+        path = root() / "models_onnx" / data.robot / "primitives.json"
+        with contextlib.suppress(ModelError):  # without one they are tried in the order of the robot's file
+            library = read_library(path, data.robot, data.physics_hash)
+    orders = [order_of(gait, data.layout.cables) for gait in data.gaits]
+    return Recovery(orders, () if library is None else library.entries)
 
 
 def _gait(primitive: Primitive) -> GaitData:

@@ -13,7 +13,7 @@ from onboard.link.motor_boards import MotorBoards
 from onboard.link.pose_source import PoseSource
 from onboard.navigation.console import Console
 from onboard.navigation.core import NavigationCore
-from onboard.navigation.mission import Mission
+from onboard.navigation.mission import Mission, recovery_of
 from onboard.planning.client import PlannerClient
 from onboard.ports import Recorder
 from onboard.runtime.control_socket import Handler
@@ -65,8 +65,8 @@ class NavigationParts:
         self.planner = PlannerClient(self.mission.data, self.mission.goal, self.mission.manifest, self._clock)
 
     def begin(self, recorder: Recorder, epoch_start: int) -> None:
-        mission = self.mission
-        self.heart = NavigationCore(self.spec, mission.settings, mission.world, self.motors, recorder, epoch_start)
+        mission, recovery = self.mission, recovery_of(self.mission)
+        self.heart = NavigationCore(self.spec, mission.settings, mission.world, self.motors, recorder, epoch_start, recovery)
 
     def add_loops(self, loops: LoopGroup) -> None:
         loops.add("control", self.spec.rates.control_hz, self._control)

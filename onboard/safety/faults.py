@@ -39,6 +39,8 @@ class Fault(StrEnum):
     PACKETS_REFUSED = "packets_refused"
     RECORDER_FAILED = "recorder_failed"
     PLAN_EXPIRED = "plan_expired"
+    ROBOT_STUCK = "robot_stuck"
+    ROBOT_TIPPED = "robot_tipped"
 
 
 LINES: dict[Fault, str] = {
@@ -73,6 +75,8 @@ LINES: dict[Fault, str] = {
     Fault.PACKETS_REFUSED: "packets are refused (wrong version, damaged, repeated or out of time)",
     Fault.RECORDER_FAILED: "the recording cannot be written; control goes on without it",
     Fault.PLAN_EXPIRED: "the last plan is over and no new one has come",
+    Fault.ROBOT_STUCK: "the robot winds but does not get anywhere",
+    Fault.ROBOT_TIPPED: "the robot stands on its end",
 }
 
 

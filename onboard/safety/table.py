@@ -66,6 +66,8 @@ class Condition(IntFlag):
     STRUT_PROBLEM = 1 << 27
     DEGRADED_OFTEN = 1 << 28  # more time degraded within the window than the robot's file allows
     PLAN_EXPIRED = 1 << 29  # there is a way to go, and no plan to go by
+    ROBOT_STUCK = 1 << 30  # a warning: it is being freed, or waits for a person after too many tries
+    ROBOT_TIPPED = 1 << 31  # the same on its end
 
 
 GOOD = Condition.BOARDS_READY | Condition.BOARDS_ARMED

@@ -13,6 +13,7 @@ from onboard.messages import Floats
 from onboard.planning.driver import Driver
 from onboard.planning.gait import GaitPlayer
 from onboard.planning.navigator import Navigator
+from onboard.planning.recovery import Detector, Recovery
 from onboard.planning.settings import PlannerSettings
 from onboard.planning.strut_state import StrutTracker
 from sim.three_bar.course import Course
@@ -64,12 +65,16 @@ class Trial:
         conditions: Conditions,
         rng: np.random.Generator,
         oracle: PlantModel | None,
+        recovery: Recovery | None = None,
     ) -> None:
         self.plant, self.navigator, self.oracle = plant, navigator, oracle
         tracker = StrutTracker(settings.state, LAYOUT, plant.spec.bodies.cap_distance_u)
         self.sensing = Sensing(plant, tracker, conditions, rng)
         player = GaitPlayer(plant.spec.gait, plant.spec.symmetry, plant.step_s)
         self.driver = Driver(settings, tracker, player, plant.step_s, conditions.lead_s)
+        self.recovery, self.detector = recovery, Detector(plant.spec.symmetry)
+        self.recoveries: dict[str, int] = {"tipped": 0, "stuck": 0}
+        self.freeing = False
         self.tick_index = 0
         self.plan_ms: list[float] = []
         self.lost, self.no_plan = 0, 0
@@ -88,6 +93,7 @@ class Trial:
             "no_plan": self.no_plan,
             "timeouts": self.driver.player.timeouts,
             "escapes": getattr(self.navigator, "escapes", 0),
+            **(self.recoveries if self.recovery is not None else {}),
         }
 
     def tick(self) -> None:
@@ -96,10 +102,25 @@ class Trial:
         self.sensing.tick(now_s)
         if self.oracle is not None:
             self.oracle.remember(now_s, 1.0)
+        self._free(now_s)
         if self.driver.due(now_s):
             self._decide(now_s)
         self.plant.step(self.driver.command(now_s, self.plant.cable_lengths(), self.plant.rest_u))
         self.tick_index += 1
+
+    def _free(self, now_s: float) -> None:
+        """Notice trouble and answer it with a primitive, where the trial has a recovery."""
+        self.freeing = self.freeing and (self.driver.player.running or self.driver.pending is not None)
+        if self.recovery is None or self.freeing:
+            return
+        try:
+            caps = self.driver.tracker.caps()
+        except EstimationError:
+            return
+        trouble = self.detector.look(now_s, caps)
+        if trouble is not None and not trouble.hopeless:
+            self.recoveries[trouble.kind] += 1
+            self.freeing = self.driver.accept(self.recovery.order(trouble, now_s, caps, self.plant.world), now_s)
 
     def _decide(self, now_s: float) -> None:
         try:
