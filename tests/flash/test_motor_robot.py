@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -22,7 +24,7 @@ from onboard.update.fleet import FleetUpdate
 from sim.boards.launcher import VirtualBoard
 from sim.boards.motor_rig import motor_board_configs
 from tests.firmware.conftest import Broker, broker
-from tests.firmware.motor_support import rig
+from tests.firmware.motor_support import one_rod, rig
 from tests.flash.air import NEW, Keys, Talk, firmware, install, says
 
 __all__ = ["broker"]
@@ -107,8 +109,11 @@ def test_rods_are_listed_and_updated_over_the_air(
 def test_a_board_whose_motors_may_turn_takes_no_new_configuration_whoever_says_that_it_is_disarmed(
     broker: Broker, tmp_path: Path
 ) -> None:
+    short = one_rod(ROBOT)  # type: ignore[arg-type]
+    patient = msgspec.structs.replace(short.motors, deadline_ms=10_000, command_ttl_ms=10_000)  # on a busy machine too
+
     async def story() -> None:
-        async with rig(broker, tmp_path) as one:
+        async with rig(broker, tmp_path, dataclasses.replace(short, motors=patient)) as one:
             await one.armed(1, np.zeros(2))
             one.sink.armed = False  # the daemon's word alone
             with Talk(broker.port, one.robot.struts[0], one.robot.link.prefix) as talk:
