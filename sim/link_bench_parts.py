@@ -32,7 +32,8 @@ from sim.boards.registers import G, ImuRegisterFile
 from sim.imu import ImuArray
 from sim.link_crowd import crowd_spec
 
-READY_S = 60.0  # for all boards to be heard and their clocks to be known
+READY_S = 60.0  # for all boards to be heard and their clocks to be known; and for each of a crowd
+READY_EACH_S = 0.2
 SETTLE_S = 2.0
 NAMED = 8  # silent boards named in an error
 SENSOR_STEP_S = 0.002
@@ -75,7 +76,8 @@ class ListeningDaemon:
         self.first, self.last, self.samples = np.full(n, -1), np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
         self.ages_s: list[np.ndarray] = []
         self.begun_s: float | None = None
-        self._deadline_s = self.clock.now_s() + READY_S
+        self._ready_limit_s = READY_S + (READY_EACH_S * n if link_alone else 0.0)
+        self._deadline_s = self.clock.now_s() + self._ready_limit_s
         self._ready_s: float | None = None
         self._cpu_s = 0.0
         self.result: dict[str, Any] = {}
@@ -117,7 +119,7 @@ class ListeningDaemon:
             elif t_s > self._deadline_s:
                 silent = [self.spec.struts[k] for k in struts if not decoder.synchronised(k)]
                 more = f" and {len(silent) - NAMED} more" if len(silent) > NAMED else ""
-                self._finish({"error": f"not heard within {READY_S:.0f} s: {', '.join(silent[:NAMED])}{more}"})
+                self._finish({"error": f"not heard within {self._ready_limit_s:.0f} s: {', '.join(silent[:NAMED])}{more}"})
         elif t_s - self.begun_s >= self.seconds:
             self._finish(self._figures(t_s - self.begun_s))
 

@@ -52,15 +52,16 @@ class VirtualStrut:
         self._raw = np.tile(np.array([0, 0, gravity, 10, -20, 30, 256], dtype=np.int16), (spec.imu.batch, 1))
         self._elapsed_us = np.round(np.arange(spec.imu.batch) * 1e6 / spec.imu.rate_hz).astype(np.int64)
 
-    async def run(self, door: asyncio.Semaphore) -> None:
-        """Connect (as many at a time as `door` lets in), be born, answer the clock, send frames on an absolute schedule."""
+    async def run(self, door: asyncio.Semaphore, all_in: asyncio.Barrier) -> None:
+        """Connect (as many at a time as `door` lets in), be born, answer the clock; frames, on an absolute schedule, once all
+        are in."""
         async with AsyncExitStack() as stack:
             async with door:
                 client = aiomqtt.Client(self._host, self._port, identifier=f"crowd-{self._name}", timeout=30.0)
                 await stack.enter_async_context(client)
                 await client.subscribe(self._topics.of(self._name, "sync/req"))
                 await client.publish(self._topics.of(self._name, "state"), self._birth(), qos=1, retain=True)
-            await asyncio.gather(self._answer(client), self._send(client))
+            await asyncio.gather(self._answer(client), self._send(client, all_in))
 
     async def _answer(self, client: aiomqtt.Client) -> None:
         async for message in client.messages:
@@ -72,7 +73,8 @@ class VirtualStrut:
             answer = SyncResponse(asked_ns, self._boot_id, heard, self._ticks())
             await client.publish(self._topics.of(self._name, "sync/rsp"), encode_sync_response(answer))
 
-    async def _send(self, client: aiomqtt.Client) -> None:
+    async def _send(self, client: aiomqtt.Client, all_in: asyncio.Barrier) -> None:
+        await all_in.wait()
         topic, period_s = self._topics.of(self._name, "imu"), self._spec.imu.batch / self._spec.imu.rate_hz
         due_s = self._clock.now_s() + self._phase_s
         while True:
@@ -111,8 +113,8 @@ async def crowd(settings: dict[str, Any]) -> None:
     """All struts of `settings`, until killed."""
     spec = crowd_spec(load_robot(settings["robot"]), settings["struts"], settings["batch"])
     struts = [VirtualStrut(spec, k, settings["host"], settings["port"], settings["seed"]) for k in range(len(spec.struts))]
-    door = asyncio.Semaphore(AT_THE_DOOR)
-    await asyncio.gather(*(strut.run(door) for strut in struts))
+    door, all_in = asyncio.Semaphore(AT_THE_DOOR), asyncio.Barrier(len(struts))
+    await asyncio.gather(*(strut.run(door, all_in) for strut in struts))
 
 
 if __name__ == "__main__":
