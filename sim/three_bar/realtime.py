@@ -3,7 +3,7 @@
     python -m sim.three_bar.realtime robots/three_bar.toml --course C --boards DIR --socket PATH --poses SOCKET [--seed N]
 
 Requests on the socket (JSON lines, key "do"): hide {seconds}: no poses for a while; push {force, seconds}: along x, y, z
-[g u/s^2] on the first rod; press_stop {board, pressed}; lock {motor, locked}; quit.
+[g u/s^2] on the first rod; tip {}: onto its end; press_stop {board, pressed}; lock {motor, locked}; quit.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from sim.three_bar.navigation.conditions import Conditions
 from sim.three_bar.navigation.trial import place
 from sim.three_bar.plant import Plant
 from sim.three_bar.robot_file import load_robot
+from sim.three_bar.tip import put_on_end
 from sim.tower.feed import PlantFeed
 
 PRIORITY = 10
@@ -143,6 +144,8 @@ class RealtimeStruts:
             elif what == "push":
                 self.plant.data.xfrc_applied[1, :3] = request["force"]
                 self._push_until_s = self.plant.time_s + float(request["seconds"])
+            elif what == "tip":
+                put_on_end(self.plant)
             elif what == "press_stop":
                 self.drives.press_stop(int(request["board"]), bool(request["pressed"]))
             elif what == "lock":

@@ -150,3 +150,13 @@ def test_a_model_is_installed_while_driving_and_a_bad_one_leaves_it_in_use(
     wait_for(lambda: driving.status()["planner"]["model_number"] >= 1 and driving.status()["planner"]["warm"], 30.0, "it is back")
     plans_go_on(driving)
     assert driving.status()["planner"]["model"] == str(good), "a new planner process begins with what worked"
+
+
+def test_a_robot_that_is_tipped_onto_its_end_is_brought_down_and_drives_on(driving: SimulatedStruts) -> None:
+    assert driving.plant is not None
+    before = driving.status()["rescues"]["tipped"]
+    driving.plant.ask("tip")
+    wait_for(lambda: driving.status()["rescues"]["tipped"] > before, 15.0, "it is noticed")
+    wait_for(lambda: "robot_tipped" not in driving.status()["troubles"], 60.0, "the primitive has been played")
+    assert driving.status()["state"] == "active"
+    plans_go_on(driving, 30.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mujoco
 import numpy as np
 import pytest
 
@@ -18,6 +17,7 @@ from sim.three_bar.navigation.conditions import Conditions
 from sim.three_bar.navigation.trial import Trial, run_trial
 from sim.three_bar.plant import Plant
 from sim.three_bar.robot_file import ThreeBar
+from sim.three_bar.tip import put_on_end
 from tests.three_bar.planning_support import FLOOR, SETTINGS, WALL, world
 from tests.three_bar.test_navigators import entry
 from tests.unit.test_navigation_core import Robot
@@ -48,24 +48,6 @@ def drive(plant: Plant, recovery: Recovery | None, seconds: float) -> tuple[Tria
     return trial, float(np.linalg.norm(np.ptp(outcome.path.mean(axis=1)[:, :2], axis=0)))
 
 
-def put_on_end(plant: Plant) -> None:
-    """Turn the standing robot by a quarter turn, axis up, and let it settle."""
-    data, caps = plant.data, plant.caps()
-    axis = (caps[1::2] - caps[0::2]).mean(axis=0)
-    turn, middle = np.zeros(4), caps.mean(axis=0)
-    mujoco.mju_axisAngle2Quat(turn, np.cross([0.0, 0.0, 1.0], [axis[0], axis[1], 0.0] / np.hypot(axis[0], axis[1])), np.pi / 2)
-    for rod in range(3):
-        pose, moved, turned = data.qpos[7 * rod : 7 * rod + 7], np.zeros(3), np.zeros(4)
-        mujoco.mju_rotVecQuat(moved, pose[:3] - middle, turn)
-        mujoco.mju_mulQuat(turned, turn, pose[3:].copy())
-        pose[:3], pose[3:] = moved + middle, turned
-    mujoco.mj_kinematics(plant.model, data)
-    data.qpos[2::7] += 0.25 - plant.caps()[:, 2].min()
-    data.qvel[:] = 0.0
-    mujoco.mj_step1(plant.model, data)
-    plant.settle()
-
-
 def test_a_robot_that_only_winds_is_freed_and_one_without_recovery_is_not(spec: ThreeBar, standing: Plant) -> None:
     start = standing.snapshot()
     trial, alone_u = drive(standing, None, STUCK_S + 12.0)
@@ -78,6 +60,7 @@ def test_a_robot_that_only_winds_is_freed_and_one_without_recovery_is_not(spec: 
 
 def test_a_robot_on_its_end_is_brought_down(spec: ThreeBar, standing: Plant) -> None:
     put_on_end(standing)
+    standing.settle()
 
     def rise() -> float:
         axes = standing.caps()[1::2] - standing.caps()[0::2]
