@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import argparse
+import tomllib
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from rich.console import Console
 from rich.progress import Progress
 
 from onboard.cli.catalog import Run
+from onboard.errors import UsageError
 from onboard.resources import robot_file
-from onboard.robot import load_robot
-from onboard.runtime.replay import recorded_spec, replay
-from onboard.telemetry.reader import open_recording
+from onboard.robot import TOWER, kind_of, load_robot
+from onboard.runtime.replay import ReplayResult, recorded_spec, replay
+from onboard.telemetry.reader import Recording, open_recording
+from onboard.three_bar_robot import load_robot as load_three_bar
+
+THREE_BAR = "three_bar"
+OnMessage = Callable[[str, dict[str, Any]], None]
 
 
 def add(parser: argparse.ArgumentParser) -> Run:
@@ -28,16 +36,36 @@ def add(parser: argparse.ArgumentParser) -> Run:
 def run(args: argparse.Namespace) -> int:
     """Replay and compare; exit status 1 when something differs."""
     recording = open_recording(args.file)
+    if recording_kind(recording) == THREE_BAR:
+        if args.plot:
+            raise UsageError("--plot draws towers; 'prestress run three_bar' leaves a picture of its own")
+        from onboard.navigation import replay as rolling
+
+        robot = load_three_bar(robot_file(args.robot)) if args.robot else rolling.recorded_robot(recording)
+        return _replayed(args, recording, lambda seen: rolling.replay(recording, robot, seen))
     spec = load_robot(robot_file(args.robot)) if args.robot else recorded_spec(recording)
-    size = args.file.stat().st_size
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        # 120 bytes a message on disk is what recordings of ours come to; the bar need not be exact.
-        task = bar.add_task("replaying", total=max(1, size // 120))
-        result = replay(recording, spec, lambda topic, fields: bar.advance(task))
+    status = _replayed(args, recording, lambda seen: replay(recording, spec, seen))
     if args.plot:
         from onboard.telemetry.plots import plot_recording  # matplotlib is an extra
 
         plot_recording(recording, spec, args.plot)
+    return status
+
+
+def recording_kind(recording: Recording) -> str:
+    """What kind of robot a recording is of, by the robot's file in it; a damaged one counts as a tower's, which then says so."""
+    try:
+        return kind_of(str(recording.path), tomllib.loads(recording.metadata.get("robot_toml", "")))
+    except ValueError:
+        return TOWER
+
+
+def _replayed(args: argparse.Namespace, recording: Recording, through: Callable[[OnMessage], ReplayResult]) -> int:
+    size = args.file.stat().st_size
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        # 120 bytes a message on disk is what recordings of ours come to; the bar need not be exact.
+        task = bar.add_task("replaying", total=max(1, size // 120))
+        result = through(lambda topic, fields: bar.advance(task))
     summary = {
         "identical": result.identical,
         "messages": result.messages,

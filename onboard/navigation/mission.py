@@ -6,9 +6,10 @@ import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
-from onboard.errors import ModelError, UsageError
+from onboard.errors import ModelError, RecordingError, UsageError
 from onboard.messages import Floats
 from onboard.models.manifest import load_model_file
 from onboard.planning.assembly import GaitData, Kind, NavigatorData, order_of
@@ -71,16 +72,33 @@ def plan_mission(spec: ThreeBar, path: Path, course: str, controller: str, model
     return Mission(table, settings, world, goal, data, "" if astar else str(manifest))
 
 
-def recovery_of(mission: Mission) -> Recovery:
-    """What frees the robot: its primitives, by their measured effects where there is a library of them."""
-    data = mission.data
-    library = data.library
-    if library is None:
-        path = root() / "models_onnx" / data.robot / "primitives.json"
-        with contextlib.suppress(ModelError):  # without one they are tried in the order of the robot's file
-            library = read_library(path, data.robot, data.physics_hash)
+def with_library(data: NavigatorData) -> NavigatorData:
+    """The same with the robot's library of measured primitives, where there is one."""
+    if data.library is not None:
+        return data
+    path = root() / "models_onnx" / data.robot / "primitives.json"
+    with contextlib.suppress(ModelError):  # without one they are tried in the order of the robot's file
+        return msgspec.structs.replace(data, library=read_library(path, data.robot, data.physics_hash))
+    return data
+
+
+def recovery_of(data: NavigatorData) -> Recovery:
+    """What frees the robot: its primitives, by their measured effects where they are known."""
     orders = [order_of(gait, data.layout.cables) for gait in data.gaits]
-    return Recovery(orders, () if library is None else library.entries)
+    return Recovery(orders, () if data.library is None else data.library.entries)
+
+
+def mission_text(data: NavigatorData) -> str:
+    """What a replay needs of a mission, as JSON."""
+    return msgspec.json.encode(data).decode()
+
+
+def mission_from(text: str) -> NavigatorData:
+    """A recorded mission; raises RecordingError for what is none."""
+    try:
+        return msgspec.json.decode(text, type=NavigatorData)
+    except (msgspec.ValidationError, msgspec.DecodeError) as error:
+        raise RecordingError(f"the recorded mission is damaged or of another version: {error}") from error
 
 
 def _gait(primitive: Primitive) -> GaitData:

@@ -13,12 +13,13 @@ from onboard.link.motor_boards import MotorBoards
 from onboard.link.pose_source import PoseSource
 from onboard.navigation.console import Console
 from onboard.navigation.core import NavigationCore
-from onboard.navigation.mission import Mission, recovery_of
+from onboard.navigation.mission import Mission, mission_text, recovery_of, with_library
 from onboard.planning.client import PlannerClient
 from onboard.ports import Recorder
 from onboard.runtime.control_socket import Handler
 from onboard.runtime.loop import LoopGroup
 from onboard.runtime.parts import Record
+from onboard.telemetry import schemas
 from onboard.three_bar_robot import CAPS, ThreeBar, motor_robot, physics_hash
 
 
@@ -65,8 +66,12 @@ class NavigationParts:
         self.planner = PlannerClient(self.mission.data, self.mission.goal, self.mission.manifest, self._clock)
 
     def begin(self, recorder: Recorder, epoch_start: int) -> None:
-        mission, recovery = self.mission, recovery_of(self.mission)
-        self.heart = NavigationCore(self.spec, mission.settings, mission.world, self.motors, recorder, epoch_start, recovery)
+        mission, data = self.mission, with_library(self.mission.data)
+        t_s = self._clock.now_s()
+        recorder.write(schemas.MISSION, t_s, schemas.encode({"t_s": t_s, "data": mission_text(data)}))
+        self.heart = NavigationCore(
+            self.spec, mission.settings, mission.world, self.motors, recorder, epoch_start, recovery_of(data)
+        )
 
     def add_loops(self, loops: LoopGroup) -> None:
         loops.add("control", self.spec.rates.control_hz, self._control)

@@ -50,11 +50,11 @@ class ReplaySink:
         """Nothing to stop."""
 
 
-class _Outputs:
+class Outputs:
     """Takes what the replayed core writes, to be compared with what the file says."""
 
-    def __init__(self) -> None:
-        self.waiting: dict[str, deque[dict[str, Any]]] = {topic: deque() for topic in OUTPUTS}
+    def __init__(self, topics: Sequence[str] = OUTPUTS) -> None:
+        self.waiting: dict[str, deque[dict[str, Any]]] = {topic: deque() for topic in topics}
 
     def write(self, topic: str, t_s: float, payload: bytes) -> None:
         if topic in self.waiting:
@@ -65,8 +65,8 @@ class _Outputs:
 class ReplayResult:
     """How a replay went: per topic the number of compared and of differing messages, and the first difference in words."""
 
-    compared: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OUTPUTS, 0))
-    different: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OUTPUTS, 0))
+    compared: dict[str, int] = field(default_factory=dict)
+    different: dict[str, int] = field(default_factory=dict)
     first_difference: str | None = None
     truncated: str | None = None
     messages: int = 0
@@ -98,22 +98,37 @@ def replay(
     recording: Recording, spec: RobotSpec, on_message: Callable[[str, dict[str, Any]], None] = lambda topic, fields: None
 ) -> ReplayResult:
     """Replay all of `recording` on `spec`; `on_message` sees every recorded message after it has been fed or compared."""
+    sink, outputs = ReplaySink(), Outputs()
+    core = Core(spec, sink, outputs, epoch_start(recording))
+    return run_through(recording, outputs, lambda topic, fields: _feed(core, sink, topic, fields), on_message)
+
+
+def epoch_start(recording: Recording) -> int:
+    """Where numbering of arm epochs began; raises RecordingError for a recording that cannot be replayed from here."""
     if recording.part:
         raise RecordingError(
             f"{recording.path}: is part {recording.part} of a recording: only from its beginning can it be replayed"
         )
-    sink, outputs, result = ReplaySink(), _Outputs(), ReplayResult()
     try:
-        epoch_start = int(recording.metadata.get("epoch_start", "0"))
+        return int(recording.metadata.get("epoch_start", "0"))
     except ValueError as error:
         raise RecordingError(f"{recording.path}: its epoch_start is no number") from error
-    core = Core(spec, sink, outputs, epoch_start)
+
+
+def run_through(
+    recording: Recording,
+    outputs: Outputs,
+    feed: Callable[[str, dict[str, Any]], None],
+    on_message: Callable[[str, dict[str, Any]], None],
+) -> ReplayResult:
+    """Give every input to `feed` in order; compare what it makes of them, in `outputs`, with what was recorded."""
+    result = ReplayResult(dict.fromkeys(outputs.waiting, 0), dict.fromkeys(outputs.waiting, 0))
     for topic, fields in recording:
         result.messages += 1
-        if topic in OUTPUTS:
+        if topic in outputs.waiting:
             _compare(topic, fields, outputs.waiting[topic], result)
         else:
-            _feed(core, sink, topic, fields)
+            feed(topic, fields)
         on_message(topic, fields)
     result.truncated = recording.truncated
     for topic, waiting in outputs.waiting.items():

@@ -22,6 +22,7 @@ LOG = "/log"
 POSE = "/pose"
 DECISION = "/plan"
 STATE = "/state"
+MISSION = "/mission"
 
 _NUMBER: dict[str, Any] = {"type": "number"}
 _INTEGER: dict[str, Any] = {"type": "integer"}
@@ -53,6 +54,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     LOG: _object(line=_TEXT),
     POSE: _object(caps=_NUMBERS, received_s=_NUMBER),
     DECISION: _object(kind=_TEXT, start_s=_NUMBER, value=_NUMBERS, cost=_NUMBER),
+    MISSION: _object(data=_TEXT),
     STATE: _object(centre=_NUMBERS, axis_rad=_NUMBER, distance=_NUMBER, rest=_NUMBERS, age_s=_NUMBER),
 }
 
