@@ -57,6 +57,7 @@ def rod(tmp_path: Path, three_bar_port: int, monkeypatch: pytest.MonkeyPatch) ->
         one.close()
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="needs the openssl command")
 def test_rods_get_certificates_which_the_doctor_checks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "certs"
