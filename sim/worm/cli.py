@@ -14,14 +14,16 @@ import numpy as np
 from onboard.clock import WallClock
 from onboard.errors import PrestressError, UsageError
 from onboard.planning.contact.guide import make_guide
+from onboard.planning.contact.library import Library, load_library
 from onboard.planning.contact.plan import Plan, save_plan
+from onboard.planning.contact.retrieval import PrimitiveExpander
 from onboard.planning.contact.search import search
 from onboard.planning.contact.validator import validate
-from onboard.planning.contact.worm import load_worm
+from onboard.planning.contact.worm import WormSpec, load_worm
 from onboard.resources import robot_file
 from sim.worm.bench import bench_worm
 from sim.worm.common import bar, find_scene, scene_names
-from sim.worm.evaluate import evaluate_worm
+from sim.worm.evaluate import evaluate_worm, library_file
 from sim.worm.pictures import draw_plan
 from sim.worm.primitives import primitives_worm
 from sim.worm.tasks import draw_task
@@ -36,6 +38,8 @@ def plan_worm(parser: argparse.ArgumentParser) -> Run:
     parser.add_argument("--goal", help="x,y,z of a point on a surface [m]; the seed's goal if left out")
     parser.add_argument("--seed", type=int, default=0, help="draws the start, and the goal if none is given")
     parser.add_argument("--straight", action="store_true", help="start with a straight body instead of a random shape")
+    parser.add_argument("--method", choices=("pahs", "ikhs"), default="pahs", help="with or without motion primitives")
+    parser.add_argument("--library", help="primitive library; the robot's own if left out, none where it has none")
     parser.add_argument("--budget", type=float, help="time limit of the search [s]; the robot's file if left out")
     parser.add_argument("--out", default="runs/plan_worm", help="folder for the plan and its pictures")
     parser.add_argument("--no-pictures", action="store_true", help="write the plan only")
@@ -47,6 +51,7 @@ def _plan_worm(args: argparse.Namespace) -> int:
     spec, scene = load_worm(robot_file(args.robot)), find_scene(args.scene)
     task = draw_task(scene, spec, args.seed, straight=args.straight)
     goal = task.goal if args.goal is None else _point(args.goal)
+    library = find_library(args, spec)
     clock = WallClock()
     began = clock.now_s()
     guide = make_guide(scene, spec, task.start.frames[:, :, 3], goal)
@@ -55,8 +60,10 @@ def _plan_worm(args: argparse.Namespace) -> int:
         plan = search(
             spec, scene, task.start, goal, clock, budget_s=args.budget, guide=guide,
             progress=lambda share, _: told(share),
+            expand_with=None if library is None else lambda blocks: PrimitiveExpander(blocks, library),
         )  # fmt: skip
     plan.statistics["guide_s"] = guide_s
+    plan.statistics["method"] = "ikhs" if library is None else "pahs"
     with bar("checking", args.json):
         broken = validate(spec, scene, plan)
     folder = Path(args.out)
@@ -71,6 +78,14 @@ def _plan_worm(args: argparse.Namespace) -> int:
     else:
         _tell(plan, len(broken), written)
     return 0 if plan.complete and not broken else 1
+
+
+def find_library(args: argparse.Namespace, spec: WormSpec) -> Library | None:
+    """The primitives to plan with: those named, else the robot's own; None without any or with `--method ikhs`."""
+    path = library_file(spec.robot.name) if args.library is None else Path(args.library)
+    if args.method == "ikhs" or (args.library is None and not path.exists()):
+        return None
+    return load_library(path, spec)
 
 
 def summary(plan: Plan, violations: int, files: list[str]) -> dict[str, Any]:
@@ -91,6 +106,7 @@ def _tell(plan: Plan, violations: int, files: list[Path]) -> None:
     print("goal reached" if plan.complete else f"goal not reached: {plan.reason}; this is the best part of a plan")
     print(f"  steps        {len(plan.steps)}")
     opened, calls = statistics["expansions"], statistics["ik_calls"]
+    print(f"  method       {statistics['method']}")
     print(f"  planning     {statistics['planning_s']:.2f} s, {opened} nodes opened, {calls} IK calls")
     print(f"  validator    {violations} constraints broken")
     refused = sorted(statistics["rejected"].items(), key=lambda item: -item[1])

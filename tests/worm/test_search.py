@@ -1,5 +1,6 @@
 """Whole plans: found, judged by an independent validator, refused by name, and never invalid when time runs out."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from onboard.errors import ModelError, PlanningError
 from onboard.planning.contact.body import make_body
 from onboard.planning.contact.guide import make_guide
 from onboard.planning.contact.kinematics import chain
-from onboard.planning.contact.library import collect, load_library, save_library
+from onboard.planning.contact.library import Library, collect, load_library, save_library
 from onboard.planning.contact.plan import Plan, State, Step, load_plan, save_plan
 from onboard.planning.contact.retrieval import PrimitiveExpander
 from onboard.planning.contact.scene import load_scene
@@ -213,3 +214,55 @@ def test_a_library_survives_its_file_and_refuses_another_worm(spec, root: Path, 
         load_library(tmp_path / "missing.npz", spec)
     with pytest.raises(ModelError, match="empty"):
         collect(spec, [])
+
+
+def emptied(library: Library, count: int = 0) -> Library:
+    """The first primitives of a library."""
+    return replace(
+        library,
+        keys=library.keys[:count],
+        modes=library.modes[:count],
+        moves=library.moves[:count],
+        shapes=library.shapes[:count],
+    )
+
+
+def test_the_shipped_library_is_whole_and_belongs_to_the_shipped_worm(spec, root: Path) -> None:
+    shipped = load_library(root / "models_onnx/worm/primitives.npz", spec)
+    assert len(shipped.keys) > 2000 and shipped.body_hash == spec.body_hash
+    assert shipped.modes.any(axis=1).all(), "a primitive starts from a worm that holds on to nothing"
+
+
+def test_a_library_that_was_damaged_is_refused_with_the_reason(spec, root: Path, tmp_path: Path) -> None:
+    shipped = root / "models_onnx/worm/primitives.npz"
+    path = tmp_path / "primitives.npz"
+    raw = bytearray(shipped.read_bytes())
+    path.write_bytes(raw)
+    with pytest.raises(ModelError, match="json beside it"):
+        load_library(path, spec)
+    path.with_suffix(".json").write_bytes(shipped.with_suffix(".json").read_bytes())
+    assert len(load_library(path, spec).keys) > 0
+    raw[len(raw) // 2] ^= 1
+    path.write_bytes(raw)
+    with pytest.raises(ModelError, match="damaged"):
+        load_library(path, spec)
+    path.write_bytes(raw[: len(raw) // 2])
+    with pytest.raises(ModelError, match="cut off"):
+        load_library(path, spec)
+
+
+def test_a_library_without_primitives_or_with_impossible_ones_is_refused(spec, root: Path, tmp_path: Path) -> None:
+    shipped, path = load_library(root / "models_onnx/worm/primitives.npz", spec), tmp_path / "primitives.npz"
+    save_library(emptied(shipped), path)
+    with pytest.raises(ModelError, match="empty library"):
+        load_library(path, spec)
+    one = emptied(shipped, 1)
+    for change, reason in (
+        ({"shapes": np.full_like(one.shapes, np.nan)}, "finite"),
+        ({"keys": np.full_like(one.keys, np.inf)}, "finite"),
+        ({"moves": np.full_like(one.moves, 5)}, "pads that"),
+        ({"modes": one.modes[:, 1:]}, "pads that"),
+    ):
+        save_library(replace(one, **change), path)
+        with pytest.raises(ModelError, match=reason):
+            load_library(path, spec)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import zipfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -98,16 +102,31 @@ def collect(spec: WormSpec, rollouts: Iterable[tuple[Plan, Guide]]) -> Library:
 
 
 def save_library(library: Library, path: Path) -> None:
-    """Writes a library as one .npz file."""
+    """Writes a library as one .npz file, and beside it a .json with its hash, its body and how many primitives a mode has."""
     path.parent.mkdir(parents=True, exist_ok=True)
     np.savez_compressed(
         path, format=_FORMAT, keys=library.keys.astype(np.float32), modes=library.modes, moves=library.moves,
         shapes=library.shapes, body_hash=library.body_hash,
     )  # fmt: skip
+    raw = path.read_bytes()
+    modes = ["".join(str(int(pad)) for pad in mode) for mode in library.modes]
+    manifest = {
+        "format": _FORMAT,
+        "file": path.name,
+        "sha256": hashlib.sha256(raw).hexdigest(),
+        "bytes": len(raw),
+        "body_hash": library.body_hash,
+        "primitives": len(modes),
+        "horizon": HORIZON,
+        "key_size": library.keys.shape[1],
+        "modes": {mode: modes.count(mode) for mode in sorted(set(modes))},
+    }
+    path.with_suffix(".json").write_bytes(msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n")
 
 
 def load_library(path: Path, spec: WormSpec) -> Library:
     """A library for this worm; ModelError when it is missing, damaged, empty or made for another body."""
+    _check_hash(path)
     try:
         with np.load(path, allow_pickle=False) as file:
             if int(file["format"]) != _FORMAT:
@@ -115,13 +134,30 @@ def load_library(path: Path, spec: WormSpec) -> Library:
             library = Library(
                 file["keys"].astype(np.float64), file["modes"], file["moves"], file["shapes"], str(file["body_hash"])
             )
-    except (OSError, KeyError, ValueError) as error:
+    except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
         raise ModelError(f"{path} is not a primitive library: {error}") from error
     if library.body_hash != spec.body_hash:
         raise ModelError(f"{path} holds primitives of another worm than {spec.robot.name}: collect them for this body")
-    n = spec.links.count - 1
-    if len(library.keys) == 0:
+    n, count = spec.links.count - 1, len(library.keys)
+    if count == 0:
         raise ModelError(f"{path} is an empty library: collect plans first")
-    if library.shapes.shape[1:] != (HORIZON, n, 3) or not np.all(np.isfinite(library.shapes)):
-        raise ModelError(f"{path} holds shapes {library.shapes.shape}, must be (N, {HORIZON}, {n}, 3) and finite")
+    if library.shapes.shape != (count, HORIZON, n, 3) or not np.all(np.isfinite(library.shapes)):
+        raise ModelError(f"{path} holds shapes {library.shapes.shape}, must be ({count}, {HORIZON}, {n}, 3) and finite")
+    if library.keys.ndim != 2 or not np.all(np.isfinite(library.keys)):
+        raise ModelError(f"{path} holds keys {library.keys.shape}, must be (N, D) and finite")
+    moves = library.moves
+    if library.modes.shape != (count, n + 1) or moves.shape != (count, HORIZON, 2) or np.any((moves < -1) | (moves > n)):
+        raise ModelError(f"{path} names pads that {spec.robot.name} does not have")
     return library
+
+
+def _check_hash(path: Path) -> None:
+    """The library's bytes are those its .json vouches for."""
+    try:
+        manifest: dict[str, Any] = msgspec.json.decode(path.with_suffix(".json").read_bytes(), type=dict[str, Any])
+        raw, wanted = path.read_bytes(), str(manifest["sha256"])
+    except (OSError, KeyError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ModelError(f"{path} is not a primitive library with its .json beside it: {error}") from error
+    found = hashlib.sha256(raw).hexdigest()
+    if found != wanted:
+        raise ModelError(f"{path}: sha256 {found[:12]} is not its .json's {wanted[:12]}: damaged, cut off or changed")
