@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,10 +24,13 @@ from onboard.planning.contact.worm import WormSpec, load_worm
 from onboard.resources import robot_file, root
 from sim.worm.common import bar, choose_clock, find_scene
 from sim.worm.discrete import DiscreteExpander
-from sim.worm.tasks import HELD_OUT_SEED, draw_task
+from sim.worm.encoders import ENCODERS, encoded
+from sim.worm.tasks import HELD_OUT_SEED, TRAINING_SEED, draw_task
+from sim.worm.warmstart import WarmstartExpander
 
 SCENES = {"s1": "floor_wall_ceiling", "s2": "clutter", "s3": "ridge"}
-METHODS = ("pahs", "ikhs", "pahs_nf", "rpr", "dbs")
+METHODS = ("pahs", "ikhs", "pahs_nf", "rpr", "pwto", "dbs")
+WITHOUT_LIBRARY = {"ikhs", "dbs"}
 CAP_S, QUICK_CAP_S = 30.0, 2.0
 
 
@@ -46,6 +50,18 @@ class Outcome:
     reason: str
 
 
+@dataclass(frozen=True)
+class Row:
+    """A task to run, and the list of outcomes it counts in."""
+
+    method: str
+    scene: str
+    seed: int
+    into: dict[tuple[str, str], list[Outcome]]
+    key: tuple[str, str]
+    encoder: str = "hand"
+
+
 def library_file(robot: str) -> Path:
     """Where a worm's primitive library lies."""
     return root() / "models_onnx" / robot / "primitives.npz"
@@ -55,6 +71,7 @@ def evaluate_worm(parser: argparse.ArgumentParser) -> Callable[[argparse.Namespa
     """Arguments of `evaluate worm`."""
     parser.add_argument("--robot", default="worm", help="worm by name, or the path of its TOML file")
     parser.add_argument("--methods", default=",".join(METHODS), help="methods, comma-separated")
+    parser.add_argument("--encoders", default=",".join(ENCODERS), help="keys of the library to compare; '' for none")
     parser.add_argument("--scenes", default=",".join(SCENES), help="scenes, comma-separated")
     parser.add_argument("--tasks", type=int, default=20, help="tasks a scene")
     parser.add_argument("--seed", type=int, default=HELD_OUT_SEED, help="seed of the first task; the others follow")
@@ -62,30 +79,41 @@ def evaluate_worm(parser: argparse.ArgumentParser) -> Callable[[argparse.Namespa
     parser.add_argument("--library", help="primitive library; the robot's own if left out")
     parser.add_argument("--clock", choices=("wall", "cpu"), default="wall", help="what times and the limit are measured in")
     parser.add_argument("--out", default="runs/evaluate_worm.jsonl", help="one line a task; a run that stopped is taken up again")
-    parser.add_argument("--quick", action="store_true", help=f"one task a scene, {QUICK_CAP_S:g} s a task")
+    parser.add_argument("--quick", action="store_true", help=f"one task a scene, {QUICK_CAP_S:g} s a task; keys in one scene")
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
     return _evaluate_worm
 
 
 def _evaluate_worm(args: argparse.Namespace) -> int:
     methods, scenes = _chosen("method", args.methods, METHODS), _chosen("scene", args.scenes, SCENES)
+    encoders = _chosen("encoder", args.encoders, ENCODERS)
     spec = load_worm(robot_file(args.robot))
     path = Path(args.library) if args.library else library_file(spec.robot.name)
-    library = load_library(path, spec) if set(methods) - {"ikhs", "dbs"} else None
+    library = load_library(path, spec) if encoders or set(methods) - WITHOUT_LIBRARY else None
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()[:12] if library is not None else ""
     tasks, cap = (1, QUICK_CAP_S) if args.quick else (args.tasks, args.cap)
     clock, log = choose_clock(args.clock), Path(args.out)
     done = _read(log)
     outcomes: dict[tuple[str, str], list[Outcome]] = {}
-    todo = [(m, s, args.seed + i) for i in range(tasks) for s in scenes for m in methods]
+    compared: dict[tuple[str, str], list[Outcome]] = {}
+    rows = [Row(m, s, args.seed + i, outcomes, (m, s)) for i in range(tasks) for s in scenes for m in methods]
+    for i in range(tasks):  # the hand-made key on unseen tasks is the method `pahs`: its rows are shared
+        for kind, first in (("seen", TRAINING_SEED), ("unseen", args.seed)):
+            places = scenes[-1:] if args.quick else scenes
+            rows += [Row("pahs", s, first + i, compared, (e, kind), e) for s in places for e in encoders]
+    libraries = {e: encoded(library, spec, e) for e in {row.encoder for row in rows}} if library is not None else {}
     with bar("planning", args.json) as told:
-        for index, (method, name, seed) in enumerate(todo):
-            label = msgspec.json.encode([spec.body_hash[:12], method, name, seed, cap, args.clock]).decode()
+        for index, row in enumerate(rows):
+            source = "" if row.method in WITHOUT_LIBRARY else digest + ("" if row.encoder == "hand" else f" {row.encoder}")
+            label = msgspec.json.encode([spec.body_hash[:12], row.method, row.scene, row.seed, cap, args.clock, source]).decode()
             if label not in done:
-                done[label] = run_task(spec, SCENES[name], method, seed, cap, library, clock)
+                chosen = libraries.get(row.encoder)
+                done[label] = run_task(spec, SCENES[row.scene], row.method, row.seed, cap, chosen, clock)
                 _append(log, label, done[label])
-            outcomes.setdefault((method, name), []).append(done[label])
-            told((index + 1) / len(todo))
-    result = table(outcomes, cap, args.quick)
+            row.into.setdefault(row.key, []).append(done[label])
+            told((index + 1) / len(rows))
+    result = table(outcomes, cap, args.quick) | {"encoders": compare(compared, cap)}
+    result["violations"] += sum(row.violations for rows in compared.values() for row in rows)
     result |= {"seed": args.seed, "clock": args.clock, "cap_s": cap}
     if args.json:
         print(msgspec.json.encode(result).decode())
@@ -111,6 +139,10 @@ def run_task(
         if method == "dbs":
             return DiscreteExpander(blocks)
         assert library is not None
+        if method == "pwto":
+            stretches = WarmstartExpander(blocks, library)
+            made.append(stretches.primitives)
+            return stretches
         made.append(PrimitiveExpander(blocks, library, mend=method != "rpr", fall_back=method == "pahs"))
         return made[-1]
 
@@ -143,15 +175,27 @@ def table(outcomes: dict[tuple[str, str], list[Outcome]], cap_s: float, quick: b
             "expansions": float(np.median([row.expansions for row in rows])),
             "capped": quick or any("time budget" in row.reason for row in rows),
         }
-        if solved:
-            entry["steps"] = float(np.mean([row.steps for row in solved]))
-            entry["deformation"] = float(np.mean([row.deformation for row in solved]))
-        if not np.isnan(rows[0].hit_pct):
-            entry["hit_pct"] = float(np.mean([row.hit_pct for row in rows]))
+        entry["steps"] = float(np.mean([row.steps for row in solved])) if solved else None
+        entry["deformation"] = float(np.mean([row.deformation for row in solved])) if solved else None
+        entry["hit_pct"] = None if np.isnan(rows[0].hit_pct) else float(np.mean([row.hit_pct for row in rows]))
         result["methods"].setdefault(method, {})[scene] = entry
         result["violations"] += sum(row.violations for row in rows)
         guides.setdefault(scene, []).extend(row.guide_s for row in rows)
-    result["guide_s"] = {scene: float(np.median(times)) for scene, times in guides.items()}
+    result["guide_s"] = float(np.median([t for times in guides.values() for t in times])) if guides else None
+    result["guide_s_by_scene"] = {scene: float(np.median(times)) for scene, times in guides.items()}
+    return result
+
+
+def compare(outcomes: dict[tuple[str, str], list[Outcome]], cap_s: float) -> dict[str, Any]:
+    """Rows by encoder, for tasks whose plans made the library (seen) and others (unseen), over all scenes."""
+    result: dict[str, Any] = {}
+    for (encoder, kind), rows in outcomes.items():
+        result.setdefault(encoder, {})[kind] = {
+            "hit_pct": float(np.mean([row.hit_pct for row in rows])),
+            "planning_s": float(np.median([row.planning_s if row.success else cap_s for row in rows])),
+            "success": sum(row.success for row in rows),
+            "trials": len(rows),
+        }
     return result
 
 
@@ -198,9 +242,17 @@ def _tell(result: dict[str, Any]) -> None:
     for method, scenes in result["methods"].items():
         for scene, row in scenes.items():
             low, high = row["success_ci95_pct"]
-            cells = [f"{row[k]:.{d}f}" if k in row else "-" for k, d in (("steps", 1), ("deformation", 1), ("hit_pct", 0))]
+            cells = [
+                f"{row[k]:.{d}f}" if row[k] is not None else "-" for k, d in (("steps", 1), ("deformation", 1), ("hit_pct", 0))
+            ]
             print(
                 f"{method:8} {scene:5} {row['success']:>3}/{row['trials']:<3} {low:6.0f}..{high:4.0f} % "
                 f"{row['planning_s']:>9.2f} {cells[0]:>6} {cells[1]:>8} {cells[2]:>6}" + (" capped" if row["capped"] else "")
             )
-    print(f"violations {result['violations']}; guide " + ", ".join(f"{s} {t:.2f} s" for s, t in result["guide_s"].items()))
+    for encoder, kinds in result["encoders"].items():
+        for kind, row in kinds.items():
+            solved = f"{row['success']:>3}/{row['trials']:<3}"
+            print(f"key {encoder:8} {kind:6} {solved} {row['planning_s']:.2f} s, hits {row['hit_pct']:.0f} %")
+    print(
+        f"violations {result['violations']}; guide " + ", ".join(f"{s} {t:.2f} s" for s, t in result["guide_s_by_scene"].items())
+    )

@@ -17,9 +17,7 @@ from onboard.planning.contact.worm import load_worm
 from onboard.resources import robot_file
 from sim.worm.common import bar, choose_clock, find_scene
 from sim.worm.evaluate import SCENES, library_file
-from sim.worm.tasks import draw_task
-
-TRAINING_SEED = 20_000
+from sim.worm.tasks import TRAINING_SEED, draw_task
 
 
 def primitives_worm(parser: argparse.ArgumentParser) -> Callable[[argparse.Namespace], int]:

@@ -15,7 +15,7 @@ from onboard.planning.contact.scene import Scene
 from onboard.planning.contact.start import check_start
 from onboard.planning.contact.worm import WormSpec
 
-TUNING_SEED, HELD_OUT_SEED = 1000, 9000
+TUNING_SEED, HELD_OUT_SEED, TRAINING_SEED = 1000, 9000, 20_000
 _TRIES = 400
 
 

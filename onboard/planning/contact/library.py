@@ -37,6 +37,7 @@ class Library:
         moves: link released and link attached at each step, -1 for none. Shape (N, 4, 2).
         shapes: shape at each step's end. Shape (N, 4, n, 3).
         body_hash: the body they were planned for.
+        projection: what keys have been multiplied by, and queries still have to be, shape (D of `key`, D); None for nothing.
     """
 
     keys: Floats
@@ -44,11 +45,13 @@ class Library:
     moves: NDArray[np.int64]
     shapes: Floats
     body_hash: str
+    projection: Floats | None = None
 
     def nearest(self, key: Floats, mode: NDArray[np.uint8], count: int) -> NDArray[np.int64]:
         """Indices of at most `count` primitives that start in `mode`, by distance of their keys."""
+        wanted = key if self.projection is None else key @ self.projection
         same = np.flatnonzero(np.all(self.modes == mode, axis=1))
-        gap = np.sum((self.keys[same] - key) ** 2, axis=1)
+        gap = np.sum((self.keys[same] - wanted) ** 2, axis=1)
         if len(same) > count:
             part = np.argpartition(gap, count)[:count]
             same, gap = same[part], gap[part]
@@ -102,7 +105,7 @@ def collect(spec: WormSpec, rollouts: Iterable[tuple[Plan, Guide]]) -> Library:
 
 
 def save_library(library: Library, path: Path) -> None:
-    """Writes a library as one .npz file, and beside it a .json with its hash, its body and how many primitives a mode has."""
+    """Writes a library with hand-made keys as one .npz file; a .json beside it has its hash, body and primitives a mode."""
     path.parent.mkdir(parents=True, exist_ok=True)
     np.savez_compressed(
         path, format=_FORMAT, keys=library.keys.astype(np.float32), modes=library.modes, moves=library.moves,

@@ -72,6 +72,19 @@ class PrimitiveExpander:
         """Whether a node that primitives answered should be kept for the search to open."""
         return self._fall_back and node.opened == 0
 
+    def optimised(self, node: Node, index: int, counts: NDArray[np.int64]) -> Node | None:
+        """The node after a primitive whose every landing is solved anew; None where a step of it fails."""
+        now = node
+        for (released, attached), shape in zip(self._library.moves[index].tolist(), self._library.shapes[index], strict=True):
+            if attached >= 0:
+                step = self._solve(now.state, released, attached, shape, counts)
+            else:
+                step = self._replay(now.state, released, attached, shape)
+            if step is None:
+                return None
+            now = self._search.node(now, *step, released, attached)
+        return now
+
     def _run(
         self, node: Node, primitives: NDArray[np.int64], counts: NDArray[np.int64], fresh: Callable[[State], bool], *, mend: bool
     ) -> list[Node]:
