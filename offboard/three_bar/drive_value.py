@@ -10,6 +10,7 @@ from onboard.errors import PlanningError
 from onboard.messages import Floats
 from onboard.planning.assembly import build
 from onboard.planning.settings import load_settings
+from onboard.planning.value import ValueField
 from onboard.planning.value_navigator import ValueNavigator
 from onboard.ports import Dynamics
 from sim.three_bar.course import Course, load_course
@@ -59,7 +60,7 @@ def _go(navigator: ValueNavigator, rng: np.random.Generator, plant: Plant, cours
         goal = np.clip(goal, bounds[:, 0] + 0.5, bounds[:, 1] - 0.5)
         try:
             navigator.set_goal(goal)
-            if navigator.field.reachable(here):
+            if isinstance(navigator.field, ValueField) and navigator.field.reachable(here):
                 return goal
         except PlanningError:
             continue

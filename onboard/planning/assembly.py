@@ -23,7 +23,7 @@ from onboard.planning.terrain import Terrain, terrain_of
 from onboard.planning.value_navigator import ValueNavigator
 from onboard.ports import Dynamics
 
-Kind = Literal["value", "hybrid", "mppi", "astar_grid", "astar_reverse"]
+Kind = Literal["value", "value_wavefront", "hybrid", "mppi", "astar_grid", "astar_reverse"]
 
 
 class GaitData(Section, frozen=True):
@@ -87,8 +87,11 @@ def build(data: NavigatorData, dynamics: Dynamics | None, terrain: Terrain | Non
     if dynamics is None:
         raise PlanningError(f"{data.kind!r} needs a model")
     pairs: Floats = np.array(data.pairs, dtype=float)
-    if data.kind == "value":
-        return ValueNavigator(data.settings, data.layout, pairs, data.cap_radius_u, dynamics, terrain, data.step_s, data.seed)
+    if data.kind in ("value", "value_wavefront"):
+        heading = data.kind == "value"
+        return ValueNavigator(
+            data.settings, data.layout, pairs, data.cap_radius_u, dynamics, terrain, data.step_s, data.seed, heading
+        )
     turns = {name: orders[name] for name in ("cw", "ccw")} if data.kind == "hybrid" else None
     return WavefrontNavigator(
         data.settings, data.layout, pairs, data.cap_radius_u, dynamics, terrain, data.step_s, data.seed, turns

@@ -6,6 +6,7 @@ Each maps states (M, T', nx) and controls (M, T, nu) to (M,), as in onboard/plan
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numba import njit
@@ -14,8 +15,17 @@ from onboard.messages import Floats
 from onboard.planning.costs import StrutState
 from onboard.planning.planar import planar_pose
 from onboard.planning.terrain import OPEN_SKY_U, Terrain
-from onboard.planning.value import ValueField
 from onboard.planning.wavefront import Wavefront
+
+
+class ToGo(Protocol):
+    """Seconds to one goal at a time."""
+
+    def set_goal(self, goal: Floats) -> None:
+        """Work out the way to `goal` (2,) [u]."""
+
+    def cost(self, poses: Floats) -> Floats:
+        """Seconds to go (...) from planar poses (..., 3)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +49,7 @@ class ValueAtEnd:
     """`weight` times the seconds to go from the pose at the end."""
 
     layout: StrutState
-    field: ValueField
+    field: ToGo
     weight: float
 
     def __call__(self, states: Floats, controls: Floats) -> Floats:

@@ -11,17 +11,18 @@ import numpy as np
 from onboard.messages import Floats, Plan, frozen
 from onboard.planning.costs import SlackCables, StrutState, Sum
 from onboard.planning.mppi import Mppi, MppiConfig
-from onboard.planning.navigation_costs import Arrival, Ceiling, ValueAtEnd
+from onboard.planning.navigation_costs import Arrival, Ceiling, ToGo, ValueAtEnd
 from onboard.planning.navigator import Decision, GaitOrder, LeadIn, Situation, pose_at_start
 from onboard.planning.sampling import Bounds, Coloured, Gaussian, Mixture
 from onboard.planning.settings import PlannerSettings
 from onboard.planning.terrain import Terrain
 from onboard.planning.value import ValueField
+from onboard.planning.wavefront_seconds import WavefrontSeconds
 from onboard.ports import Dynamics
 
 
 class ValueNavigator:
-    """See the module. `escapes` counts how often the robot had to be freed."""
+    """See the module. `escapes` counts how often the robot had to be freed. knows_heading: False for the wavefront as cost."""
 
     def __init__(
         self,
@@ -33,9 +34,12 @@ class ValueNavigator:
         terrain: Terrain,
         step_s: float,
         seed: int,
+        knows_heading: bool = True,
     ) -> None:
         self.settings, self.layout, self.pairs = settings, layout, pairs
-        self.field = ValueField(terrain, settings.terrain, settings.value)
+        self.field: ToGo = (
+            ValueField(terrain, settings.terrain, settings.value) if knows_heading else WavefrontSeconds(terrain, settings.value)
+        )
         mppi = settings.mppi
         self.ceiling = Ceiling(layout, terrain, mppi.ceiling_near_u, cap_radius_u).as_reach(
             mppi.ceiling_weight, mppi.ceiling_gap_u

@@ -178,3 +178,31 @@ def test_the_command_resumes_from_its_file(
     assert Path(results[0]["picture"]).stat().st_size > 10_000
     with pytest.raises(UsageError, match="trials"):
         run(parser.parse_args([*words, "--trials", "0"]))
+
+
+@pytest.mark.long
+def test_more_trials_of_the_same_cell_add_to_its_rows_and_an_ablation_has_rows_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evaluate, "load_settings", lambda robot: FEW)
+    course = load_course("low_clearance")
+    short = msgspec.structs.replace(course, course=msgspec.structs.replace(course.course, limit_s=0.6))
+    monkeypatch.setattr(evaluate, "load_course", lambda name: short)
+    parser = argparse.ArgumentParser()
+    run = evaluate.evaluate_navigation(parser)
+    words = ["--course", "low_clearance", "--controller", "oracle", "--json", "--results", str(tmp_path), "--trials"]
+
+    def rows(*more: str) -> list[Row]:
+        assert run(parser.parse_args([*words, *more])) == 0
+        return read_rows(Path(json.loads(capsys.readouterr().out.splitlines()[-1])["results"]))
+
+    first = rows("1")
+    both = rows("2")
+    assert both[0] == first[0] and [row.seed for row in both] == [0, 1]
+    bare = rows("1", "--without", "value")
+    assert bare[:2] == both and bare[2].settings == first[0].settings + "+wavefront" and bare[2].seed == 0
+    freed = rows("1", "--recover")
+    assert freed[:3] == bare and freed[3].settings == first[0].settings + "+recovery" and freed[3].counts["stuck"] == 0
+    assert rows("2") == freed, "nothing is run twice"
+    with pytest.raises(UsageError, match="does not use it"):
+        run(parser.parse_args([*words, "1", "--controller", "mppi", "--without", "value", "--model", "plant"]))

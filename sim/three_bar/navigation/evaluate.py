@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from onboard.errors import UsageError
+from onboard.navigation.mission import recovery_of, with_library
 from onboard.planning.assembly import build
 from onboard.planning.settings import PlannerSettings, load_settings
 from sim.three_bar.course import COURSES, Course, load_course, scene_of
@@ -29,7 +30,8 @@ Run = Callable[[argparse.Namespace], int]
 RESULTS = Path("runs/navigation")
 QUICK_LIMIT_S = 10.0
 ASTAR_REACH_U = 1.0
-ABLATIONS = ("slack", "escape")
+ABLATIONS = ("slack", "escape", "value")
+VALUE_KINDS = ("value", "plain", "oracle")
 NEVER_S = 1e6
 REACH_U = 0.5  # success: this close in plan (A*: 1.0), as the paper has it
 
@@ -44,7 +46,8 @@ def evaluate_navigation(parser: argparse.ArgumentParser) -> Run:
     parser.add_argument("--iteration", type=int, default=None, help="model of this iteration of the data loop")
     parser.add_argument("--ideal", action="store_true", help="no pose noise, no delay, no drop-outs, plans take no time")
     parser.add_argument("--samples", type=int, default=None, help="samples a plan instead of the settings' (marks the rows)")
-    parser.add_argument("--without", choices=ABLATIONS, action="append", default=[], help="ablation; may be given twice")
+    parser.add_argument("--without", choices=ABLATIONS, action="append", default=[], help="ablation; may be repeated")
+    parser.add_argument("--recover", action="store_true", help="free a stuck or tipped robot by primitives, as the daemon does")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of result files and pictures")
     parser.add_argument("--quick", action="store_true", help=f"one trial of {QUICK_LIMIT_S:g} s: to see that everything works")
     parser.add_argument("--json", action="store_true", help="one JSON object on the last line")
@@ -61,7 +64,11 @@ def run(args: argparse.Namespace) -> int:
     spec, course = load_robot(), load_course(args.course)
     settings = load_settings(spec.robot.name)
     settings = varied(settings, args.samples, args.without)
-    bench = Bench(spec, course, settings, choice, IDEAL if args.ideal else Conditions())
+    if "value" in args.without and choice.controller not in VALUE_KINDS:
+        raise UsageError(f"--without value: controller {choice.controller!r} does not use it; {', '.join(VALUE_KINDS)} do")
+    bench = Bench(
+        spec, course, settings, choice, IDEAL if args.ideal else Conditions(), "value" not in args.without, args.recover
+    )
     limit_s = min(QUICK_LIMIT_S, course.course.limit_s) if args.quick else course.course.limit_s
     seeds = [args.seed + k for k in range(1 if args.quick else args.trials)]
     iteration = -1 if args.iteration is None else args.iteration
@@ -83,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
     result = summary([done[seed] for seed in seeds])
     about = {"course": args.course, "controller": args.controller, "model": choice.model, "model_hash": bench.model_hash}
     about |= {"conditions": bench.conditions.name, "seeds": seeds, "limit_s": limit_s, "simulation": True, "results": str(path)}
-    about |= {"settings": settings.digest, "without": sorted(set(args.without))}
+    about |= {"settings": bench.how, "recover": args.recover, "without": sorted(set(args.without))}
     about |= {"picture": str(picture) if picture.is_file() else ""}
     if args.json:
         print(json.dumps({**result, **about}))
@@ -112,11 +119,24 @@ def varied(settings: PlannerSettings, samples: int | None, without: list[str]) -
 class Bench:
     """One course and controller, built once for all trials."""
 
-    def __init__(self, spec: ThreeBar, course: Course, settings: PlannerSettings, choice: Choice, conditions: Conditions) -> None:
+    def __init__(
+        self,
+        spec: ThreeBar,
+        course: Course,
+        settings: PlannerSettings,
+        choice: Choice,
+        conditions: Conditions,
+        knows_heading: bool = True,
+        recover: bool = False,
+    ) -> None:
         self.spec, self.course, self.settings, self.choice, self.conditions = spec, course, settings, choice, conditions
         self.plant = Plant(spec, scene_of(course))
         self.dynamics, self.model_hash = load_dynamics(choice, self.plant, spec)
         self.data = navigator_data(choice, spec, course, self.plant.world, settings, seed=0)
+        self.how = settings.digest + ("" if knows_heading else "+wavefront") + ("+recovery" if recover else "")
+        if not knows_heading:
+            self.data = msgspec.structs.replace(self.data, kind="value_wavefront")
+        self.recovery = recovery_of(with_library(self.data)) if recover else None
         self.terrain = self.data.terrain
         self.goal = np.array([course.goal.x_u, course.goal.y_u])
 
@@ -134,7 +154,7 @@ class Bench:
         self.navigator = build(msgspec.structs.replace(self.data, seed=seed), self.dynamics, self.terrain)
         self.navigator.set_goal(self.goal)
         oracle = self.dynamics if isinstance(self.dynamics, PlantModel) else None
-        trial = Trial(self.plant, self.navigator, self.settings, self.conditions, rng, oracle)
+        trial = Trial(self.plant, self.navigator, self.settings, self.conditions, rng, oracle, self.recovery)
         return run_trial(trial, self.goal, self.reach_u, limit_s, progress)
 
     def row(self, seed: int, iteration: int, limit_s: float, outcome: Outcome) -> Row:
@@ -147,7 +167,7 @@ class Bench:
             model_hash=self.model_hash,
             iteration=iteration,
             conditions=self.conditions.name,
-            settings=self.settings.digest,
+            settings=self.how,
             seed=seed,
             limit_s=limit_s,
             success=outcome.success,

@@ -11,6 +11,7 @@ from onboard.planning.astar_navigator import AstarNavigator
 from onboard.planning.hybrid import WavefrontNavigator
 from onboard.planning.navigator import Navigator
 from onboard.planning.terrain import Terrain
+from onboard.planning.value import ValueField
 from onboard.planning.value_navigator import ValueNavigator
 from sim.three_bar.course import Course, Scene
 from sim.three_bar.robot_file import ThreeBar
@@ -19,7 +20,7 @@ from sim.three_bar.view import Canvas
 
 def cost_map(navigator: Navigator, terrain: Terrain) -> tuple[Floats, Floats, Floats, str]:
     """Cells' centres x (nx,), y (ny,), cost to go (nx, ny), its unit: seconds at the best heading, or the wavefront's cells."""
-    if isinstance(navigator, ValueNavigator):
+    if isinstance(navigator, ValueNavigator) and isinstance(navigator.field, ValueField):
         field = navigator.field
         value = np.where(field.free, field.value.min(axis=2), np.nan)
         return field.centres[:, 0, 0], field.centres[0, :, 1], value, "s"
@@ -29,6 +30,8 @@ def cost_map(navigator: Navigator, terrain: Terrain) -> tuple[Floats, Floats, Fl
     if isinstance(navigator, WavefrontNavigator) and navigator.front is not None:
         cost = navigator.front.cost(points)
         return x, y, np.where(np.isfinite(cost), cost, np.nan), "cells"
+    if isinstance(navigator, ValueNavigator):
+        return x, y, navigator.field.cost(np.concatenate([points, np.zeros((*points.shape[:2], 1))], axis=-1)), "s"
     if isinstance(navigator, AstarNavigator) and navigator.heuristic is not None:
         coarse = points[::5, ::5]
         poses = np.concatenate([coarse, np.zeros((*coarse.shape[:2], 1))], axis=-1)

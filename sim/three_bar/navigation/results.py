@@ -22,8 +22,8 @@ Finite = Annotated[float, Meta(ge=-1e9, le=1e9)]
 class Row(Section, frozen=True):
     """One trial.
 
-    time_s: to the goal, or the limit. settings, model_hash: what it was made with. plan_ms_p50: wall time, so not part of what a
-    seed repeats. counts: plans, gaits, times without a pose, escapes and the like.
+    time_s: to the goal, or the limit. settings, model_hash: what it was made with; settings is the digest and what was exchanged.
+    plan_ms_p50: wall time, so not part of what a seed repeats. counts: plans, gaits, times without a pose, escapes and the like.
     """
 
     format: Literal[1]
