@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 import msgspec
 import numpy as np
+from rich.console import Console
+from rich.progress import Progress
 
 from onboard.calibration.make import make
 from onboard.calibration.stills import StillFinder
@@ -43,14 +45,21 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"--seeds is {count}: must lie in 1 .. 1000")
     spec = load_robot(robot_file(args.robot))
     model = build_model(spec)
-    rows = [trial(spec, model, args.seed + k) for k in range(count)]
+    rows = []
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("calibrating", total=count)
+        for k in range(count):
+            rows.append(trial(spec, model, args.seed + k))
+            bar.advance(task)
+    worse = [row["seed"] for row in rows if row["inclination_after_deg"] >= row["inclination_before_deg"]]
     out = {key: round(float(np.sqrt(np.mean([row[key] ** 2 for row in rows]))), 4) for key in rows[0] if key != "seed"}
-    result = {"robot": spec.name, **out, "trials": rows, "clock": "simulated", "simulation": True}
+    result = {"robot": spec.name, **out, "n": count, "failures": worse, "trials": rows, "clock": "simulated", "simulation": True}
     if args.json:
         print(json.dumps(result))
     else:
         print(f"{spec.name}, {count} seeds, simulated: RMS before -> after calibration, on {JUDGED} poses that it has not seen")
         print(f"  strut inclination {out['inclination_before_deg']} -> {out['inclination_after_deg']} degrees")
+        print(f"  no gain with seeds: {', '.join(map(str, worse)) or 'none'}")
         print(f"  tip {out['tip_before_mm']} -> {out['tip_after_mm']} mm")
     return int(out["inclination_after_deg"] >= out["inclination_before_deg"])
 

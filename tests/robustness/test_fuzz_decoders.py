@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
+from onboard.calibration.file import Calibration, StrutCalibration
 from onboard.calibration.file import decode as decode_calibration
+from onboard.calibration.file import encode as encode_calibration
 from onboard.clock import WallClock
 from onboard.config import parse_toml
 from onboard.errors import PrestressError
 from onboard.link import board_json, wire
 from onboard.link.decode import Decoder
-from onboard.link.serial_frame import FrameReader, cobs_decode, encode_frame
+from onboard.link.serial_frame import FrameReader, cobs_decode, cobs_encode, encode_frame
 from onboard.link.topics import Topics
 from onboard.models.manifest import load_model_file
 from onboard.robot import RobotSpec, build_spec
@@ -29,6 +34,7 @@ from tests.unit.estimation_support import robot
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE, FULL = 100, 10_000
+HANGS_S = 20.0  # for one input, also on a busy computer
 KINDS = ("imu", "state", "health", "cfg/ack", "sync/rsp")
 MODELS = ROOT / "models_onnx" / "three_bar"
 Decode = Callable[[bytes], object]
@@ -95,6 +101,32 @@ def whole_strut(data: bytes) -> object:
     return decoder
 
 
+HEALTH = msgspec.json.encode(
+    board_json.Health(7, 12.5, 90_000, {"stale": 2}, 1200, 1, 2, 3, 4, "", -61, 3900, "active", "", [1, 2], 5, 6, 17)
+)
+ANSWERS = [msgspec.json.encode(board_json.ConfigAck(7, 3, True)), msgspec.json.encode(board_json.ConfigAck(7, 4, False, "no"))]
+
+
+@cache
+def calibration() -> bytes:
+    """A file that this very robot would take."""
+    spec = rig()
+    strut = StrutCalibration(axis=(0.0, 0.0, 1.0), accel_bias_m_s2=(0.1, 0.0, -0.1), gyro_bias_rad_s=(0.0, 0.01, 0.0))
+    whole = Calibration(
+        format=1,
+        robot=spec.name,
+        physics_hash=spec.physics_hash,
+        sensor=spec.imu.sensor,
+        mounting_wxyz=spec.imu.mounting_wxyz,
+        made="2026-01-01T00:00:00Z",
+        poses=8,
+        residual_before_deg=0.5,
+        residual_after_deg=0.1,
+        struts=dict.fromkeys(spec.struts, strut),
+    )
+    return encode_calibration(whole)
+
+
 CASES: dict[str, tuple[Decode, Callable[[], list[bytes]]]] = {
     "wire imu": (wire.decode_imu, golden),
     "wire command": (wire.decode_command, golden),
@@ -102,10 +134,10 @@ CASES: dict[str, tuple[Decode, Callable[[], list[bytes]]]] = {
     "wire sync request": (wire.decode_sync_request, golden),
     "wire sync response": (wire.decode_sync_response, golden),
     "birth": (board_json.decode_birth, lambda: [birth()]),
-    "health": (board_json.decode_health, golden),
-    "configuration's answer": (board_json.decode_config_ack, golden),
-    "a strut's packets": (whole_strut, lambda: [*golden(), birth()]),
-    "COBS": (cobs_decode, golden),
+    "health": (board_json.decode_health, lambda: [HEALTH]),
+    "configuration's answer": (board_json.decode_config_ack, lambda: ANSWERS),
+    "a strut's packets": (whole_strut, lambda: [*golden(), birth(), HEALTH, *ANSWERS]),
+    "COBS": (cobs_decode, lambda: [cobs_encode(one) for one in golden()]),
     "serial line": (lambda data: FrameReader().feed(data), lambda: [encode_frame(1, one) for one in golden() if len(one) < 200]),
     "topics": (
         lambda data: Topics("prestress/x").parse(data.decode("utf-8", "replace")),
@@ -113,13 +145,24 @@ CASES: dict[str, tuple[Decode, Callable[[], list[bytes]]]] = {
     ),
     "robot's TOML": (robot_toml, lambda: [(ROOT / "robots" / "module_rig.toml").read_bytes()]),
     "control socket": (parse, lambda: [b'{"do": "go", "name": "left"}', b'{"do":"record","path":"/x"}', b'{"do": "stop"}']),
-    "calibration": (
-        lambda data: decode_calibration("fuzz", data, rig()),
-        lambda: [
-            b'{"format":1,"robot":"module_rig","physics_hash":"","sensor":"","mounting_wxyz":[1,0,0,0],"made":"","poses":4}'
-        ],
-    ),
+    "calibration": (lambda data: decode_calibration("fuzz", data, rig()), lambda: [calibration()]),
 }
+
+
+@contextmanager
+def at_most(seconds: float, data: bytes) -> Iterator[None]:
+    """Fails the test when what is within takes longer: a decoder that hangs is as bad as one that crashes."""
+
+    def hangs(number: int, frame: object) -> None:
+        pytest.fail(f"still busy after {seconds:g} s with {data!r}")
+
+    before = signal.signal(signal.SIGALRM, hangs)
+    left_s, _ = signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_REAL, left_s)  # the test's own time-out, where it has one
 
 
 def run(decode: Decode, seeds: list[bytes], count: int) -> dict[str, int]:
@@ -129,7 +172,8 @@ def run(decode: Decode, seeds: list[bytes], count: int) -> dict[str, int]:
     for _ in range(count):
         data = spoiled(rng, seeds)
         try:
-            decode(data)
+            with at_most(HANGS_S, data):
+                decode(data)
         except PrestressError:
             totals["refused"] += 1
         except Exception as error:
@@ -161,6 +205,29 @@ def files(tmp_path: Path) -> dict[str, tuple[Decode, list[bytes]]]:
         "recording": (recording, [whole.read_bytes()]),
         "model's manifest": (manifest, [(MODELS / "contact.json").read_bytes()]),
     }
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_spoiled_was_good_before(name):
+    """Otherwise the fuzz would never get past the outermost check."""
+    decode, seeds = CASES[name]
+    good = 0
+    for data in seeds():
+        try:
+            decode(data)
+            good += 1
+        except PrestressError:
+            continue
+    assert good
+
+
+def test_a_decoder_that_hangs_is_found():
+    def hangs(data: bytes) -> None:
+        while True:
+            pass
+
+    with pytest.raises(pytest.fail.Exception, match="still busy"), at_most(0.05, b"x"):
+        hangs(b"x")
 
 
 @pytest.mark.parametrize("name", CASES)
