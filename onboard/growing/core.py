@@ -27,6 +27,7 @@ from onboard.vine_robot import VineRobot
 
 ARM_AGAIN_S = 0.25  # while arming
 UNLIMITED = 1e12  # slew of what the board alone limits
+TRUSTED_S = 0.8  # from a plan's start: a planner that falls behind stops growth, which cannot be taken back
 STATE_EVERY = 5  # control ticks between recorded states
 REPORTS = 100  # of the board, kept to say what base and muscles were when a picture was taken: 2 s
 
@@ -76,7 +77,7 @@ class GrowthCore:
             self.plans += 1
             self._planned_s = (min(self._planned_s[0], t_s), t_s)
             self.late += t_s > plan.start_s
-            self.player.accept(plan)
+            self.player.accept(dataclasses.replace(plan, expires_s=min(plan.expires_s, plan.start_s + TRUSTED_S)))
 
     def control_tick(self, t_s: float, skipped: int = 0) -> Setpoints | None:
         """One command at the scheduled time `t_s`, already on its way to the board; None when none may be sent."""

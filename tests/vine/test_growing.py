@@ -102,6 +102,17 @@ def test_without_plans_growth_stops_when_the_last_one_has_ended(robot: Grower) -
     assert robot.core.supervisor.state is State.DEGRADED
 
 
+def test_a_planner_that_falls_behind_stops_growth(robot: Grower) -> None:
+    robot.ready()
+    robot.core.request(robot.t_s, Event.GO)
+    robot.idle = True
+    length = robot.length_m
+    late_s = robot.t_s - 1.0
+    robot.core.plan(robot.t_s, Plan(late_s, 1 / 15, frozen(np.tile((0.15, 0.0, 0.0), (30, 1))), late_s + 2.0, 0.0, 1.0))
+    robot.run(0.5)
+    assert robot.length_m == pytest.approx(length, abs=5e-4)
+
+
 def test_a_board_that_goes_to_its_safe_state_holds_the_shape(robot: Grower) -> None:
     robot.command = (0.15, math.radians(30), 2.0)
     robot.grow(1.0)
