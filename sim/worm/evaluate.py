@@ -231,8 +231,9 @@ def _read(log: Path) -> dict[str, Outcome]:
 
 def _append(log: Path, label: str, row: Outcome) -> None:
     log.parent.mkdir(parents=True, exist_ok=True)
+    torn = log.is_file() and log.stat().st_size > 0 and not log.read_bytes().endswith(b"\n")
     with log.open("a") as file:
-        file.write(msgspec.json.encode([label, row.__dict__]).decode() + "\n")
+        file.write("\n" * torn + msgspec.json.encode([label, row.__dict__]).decode() + "\n")
 
 
 def _tell(result: dict[str, Any]) -> None:
