@@ -50,6 +50,8 @@ VERBS: dict[str, str] = {
 
 SUBJECTS: dict[str, str] = {
     "evaluate.manipulator": "disc pose estimators against a simulator of errors (table of methods, motions and tilts)",
+    "model.install": "hand a model to the running daemon, which verifies, tries and swaps it",
+    "loop.three_bar": "drive with the learned controller and train on it, round by round",
     "evaluate.posture": "posture estimation and control on the plant; --hil: through firmware, broker and daemon",
     "evaluate.calibration": "what calibrating a tower from held poses gains, simulated",
     "evaluate.vine": "vine simulator: accuracy, gradients, fits",

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from onboard.errors import SafetyError
-from onboard.growing.governor import GrowthGovernor
 from onboard.messages import BoardReport, Floats, Plan, Setpoints, frozen
 from onboard.navigation.conditions import Conditions, Inputs
 from onboard.planning.vine.play import CREEP, Player
 from onboard.planning.vine.shape import CentreLine
 from onboard.ports import ActuatorSink, Recorder
 from onboard.runtime.parts import LoopTotals, Outcome
+from onboard.safety.growth_governor import GrowthGovernor
 from onboard.safety.supervisor import Supervisor, Transition
 from onboard.safety.table import Event, State
 from onboard.telemetry import schemas
