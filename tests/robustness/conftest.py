@@ -13,7 +13,7 @@ from tests.robustness.whole_robot import FaultyRobot, bring_to_active, robot_wit
 @pytest.fixture(scope="session")
 def arm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyRobot]:
     with robot_with_faults(tmp_path_factory.mktemp("arm")) as one:
-        wait_for(lambda: ready(one), 40.0, "the arm comes up")
+        wait_for(lambda: ready(one), 90.0, "the arm comes up")
         yield one
 
 
